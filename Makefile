@@ -1,0 +1,36 @@
+# make setup   an environment in .venv with all that is needed
+# make demo    the main job on simulated rain: fit, score, draw
+# make test    every test not marked slow
+# make check   linter, formatter, types
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: setup demo test test-slow check format bench
+
+setup: .venv/ready
+
+.venv/ready: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || \
+	  { echo "zigp needs Python 3.12 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Install one and run: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: setup
+	$(BIN)/zigp demo
+
+test: setup
+	$(BIN)/pytest
+
+test-slow: setup
+	$(BIN)/pytest -m slow
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .

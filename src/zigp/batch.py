@@ -1,0 +1,63 @@
+"""What a bound is evaluated on: inputs as rows or as a lattice, and the data observed there."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+__all__ = ["Batch", "Lattice", "Rows"]
+
+Array = jax.Array | np.ndarray
+
+
+class Rows(eqx.Module):
+    """Inputs listed one by one."""
+
+    X: Float[Array, "N D"]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.X.shape[0],)
+
+    def rows(self) -> Rows:
+        return self
+
+
+class Lattice(eqx.Module):
+    """All combinations of one coordinate set per group of input columns.
+
+    `axes[i]` holds the coordinates of group i, one row each, and `columns[i]` says which input
+    columns those are. A cell is one coordinate from every group; missing cells are given
+    weight 0 by the batch, not left out here.
+    """
+
+    axes: tuple[Float[Array, "n d"], ...]
+    columns: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(axis.shape[0] for axis in self.axes)
+
+    def rows(self) -> Rows:
+        """Every cell as a row, the last group running fastest."""
+        width = 1 + max(c for group in self.columns for c in group)
+        X = jnp.zeros((*self.shape, width), self.axes[0].dtype)
+        for i, (axis, group) in enumerate(zip(self.axes, self.columns, strict=True)):
+            ahead = (1,) * i + (axis.shape[0],) + (1,) * (len(self.axes) - i - 1)
+            X = X.at[..., jnp.asarray(group)].set(axis.reshape(*ahead, len(group)))
+        return Rows(X.reshape(-1, width))
+
+
+class Batch(eqx.Module):
+    """Observations y at inputs, each counted `weight` times.
+
+    Weight 0 means missing, masked or padding. Weights also carry sample weights and, for a
+    minibatch, the factor N/B that makes its bound an unbiased estimate of the whole.
+    """
+
+    at: Rows | Lattice
+    y: Float[Array, " *shape"]
+    weight: Float[Array, " *shape"]

@@ -1,0 +1,170 @@
+"""From a user's table to what the bound is evaluated on: groups of columns, lattices, padding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from zigp.batch import Batch, Lattice, Rows
+
+__all__ = ["Layout", "as_batch", "chunks", "column_index", "find_lattice", "padded_size"]
+
+_SMALLEST = 64
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How input columns fall into groups, and which of them are places on Earth or levels."""
+
+    groups: tuple[tuple[int, ...], ...]
+    names: tuple[str, ...]
+    latlon: tuple[int, int] | None
+    centre: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        X: np.ndarray,
+        column_groups: Mapping[str, Iterable[int | str]] | Sequence[Iterable[int | str]] | None,
+        latlon: Sequence[int | str] | None,
+        feature_names: Sequence[str] | None,
+    ) -> Layout:
+        """Resolve names to positions, and check that every column is in exactly one group."""
+        D = X.shape[1]
+        if column_groups is None:
+            column_groups = {"all": range(D)}
+        if not isinstance(column_groups, Mapping):
+            column_groups = {str(i): group for i, group in enumerate(column_groups)}
+        groups = tuple(
+            tuple(column_index(c, D, feature_names) for c in _listed(group))
+            for group in column_groups.values()
+        )
+        if sorted(c for group in groups for c in group) != list(range(D)) or () in groups:
+            raise ValueError(
+                f"column_groups must hold each of the {D} input columns exactly once; it resolves "
+                f"to {[list(group) for group in groups]}."
+            )
+        pair = None
+        if latlon is not None:
+            indices = [column_index(c, D, feature_names) for c in _listed(latlon)]
+            if len(indices) != 2 or not any(set(indices) <= set(group) for group in groups):
+                raise ValueError(
+                    "latlon must name two columns, latitude then longitude, of one column group."
+                )
+            pair = (indices[0], indices[1])
+            _check_degrees(X, pair)
+        centre = X.mean(axis=0)
+        if pair is not None:
+            centre[list(pair)] = 0.0
+        return cls(groups, tuple(column_groups), pair, centre)
+
+    def only(self, columns: Iterable[int]) -> tuple[tuple[int, ...], ...]:
+        """The groups, left with just these columns."""
+        keep = set(columns)
+        kept = (tuple(c for c in group if c in keep) for group in self.groups)
+        return tuple(group for group in kept if group)
+
+
+def column_index(column: int | str, D: int, feature_names: Sequence[str] | None) -> int:
+    """The position of a column given by name or by number."""
+    if isinstance(column, str):
+        if feature_names is None:
+            raise ValueError(
+                f"Column {column!r} is given by name, but X has no column names: "
+                "pass a DataFrame, or give the column's number."
+            )
+        if column not in list(feature_names):
+            raise ValueError(
+                f"X has no column {column!r}; it has {', '.join(map(repr, feature_names))}."
+            )
+        return list(feature_names).index(column)
+    if not -D <= int(column) < D:
+        raise ValueError(f"There is no column {column}: X has {D}, counted from 0.")
+    return int(column) % D
+
+
+def find_lattice(
+    X: np.ndarray, groups: tuple[tuple[int, ...], ...]
+) -> tuple[Lattice, tuple[np.ndarray, ...]] | None:
+    """The lattice that the rows of X lie on and the cell of each, or None.
+
+    Rows make a lattice when they fill at least half of all combinations of the groups'
+    coordinates and no cell holds two of them.
+    """
+    if len(groups) < 2:
+        return None
+    axes, cells, size = [], [], 1
+    for group in groups:
+        axis, cell = np.unique(X[:, group], axis=0, return_inverse=True)
+        axes.append(axis)
+        cells.append(cell.reshape(-1))
+        size *= len(axis)
+        if size > 2 * len(X):
+            return None
+    flat = np.ravel_multi_index(cells, [len(axis) for axis in axes])
+    if len(np.unique(flat)) < len(flat):
+        return None
+    return Lattice(tuple(axes), groups), tuple(cells)
+
+
+def as_batch(
+    X: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    groups: tuple[tuple[int, ...], ...],
+    dtype: str,
+) -> Batch:
+    """Data as a lattice where it is one, otherwise as rows padded to one of a few sizes."""
+    found = find_lattice(X, groups)
+    if found is None:
+        size = padded_size(len(X))
+        return Batch(
+            Rows(_padded(X, size).astype(dtype)),
+            _padded(y, size).astype(dtype),
+            np.pad(weight, (0, size - len(X))).astype(dtype),
+        )
+    lattice, cells = found
+    on_lattice, counted = np.zeros(lattice.shape, dtype), np.zeros(lattice.shape, dtype)
+    on_lattice[cells], counted[cells] = y, weight
+    axes = tuple(axis.astype(dtype) for axis in lattice.axes)
+    return Batch(Lattice(axes, lattice.columns), on_lattice, counted)
+
+
+def padded_size(n: int) -> int:
+    """The next of the sizes 64, 96, 128, 192, …: few, so that little is compiled twice."""
+    size = _SMALLEST
+    while size < n:
+        if size * 3 // 2 >= n:
+            return size * 3 // 2
+        size *= 2
+    return size
+
+
+def chunks(X: np.ndarray, rows: int) -> Iterable[tuple[slice, np.ndarray]]:
+    """Parts of X of equal padded size, each with the slice of X that it stands for."""
+    size = min(padded_size(len(X)), rows)
+    for start in range(0, len(X), size):
+        part = X[start : start + size]
+        yield slice(start, start + len(part)), _padded(part, size)
+
+
+def _padded(values: np.ndarray, size: int) -> np.ndarray:
+    """Values followed by copies of the first one."""
+    filler = np.broadcast_to(values[:1], (size - len(values), *values.shape[1:]))
+    return np.concatenate([values, filler])
+
+
+def _listed(group: Iterable[int | str] | int | str) -> list[int | str]:
+    return [group] if isinstance(group, (int, np.integer, str)) else list(group)
+
+
+def _check_degrees(X: np.ndarray, latlon: tuple[int, int]) -> None:
+    lat, lon = X[:, latlon[0]], X[:, latlon[1]]
+    if np.abs(lat).max() > 90 or np.abs(lon).max() > 360:
+        raise ValueError(
+            f"latlon names columns {latlon[0]} and {latlon[1]}, whose values reach "
+            f"{np.abs(lat).max():g} and {np.abs(lon).max():g}: latitude must lie within ±90 "
+            "degrees and longitude within ±360. Are they in another order or unit?"
+        )

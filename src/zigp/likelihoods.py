@@ -1,0 +1,82 @@
+"""How observations scatter around a signal, and what that adds to the bound.
+
+A likelihood is given the signal and the latents' marginals, and takes what it needs: the
+signal's mean and variance (Gaussian noise), or its factors, gate and latent apart.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+from jaxtyping import PRNGKeyArray
+
+from zigp.batch import Batch
+from zigp.latent import Moments
+from zigp.predictive import Mixture, mixture
+from zigp.signal import Marginals, Signal
+
+__all__ = ["NOISE_FLOOR", "Gaussian", "Likelihood"]
+
+NOISE_FLOOR = 1e-6  # of the variance of outputs scaled to about 1
+
+
+class Likelihood(eqx.Module):
+    """What a model assumes of y once the signal is known."""
+
+    @abstractmethod
+    def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
+        """Σ weight · E_q[log p(y | signal)] over the batch."""
+
+    @abstractmethod
+    def moments(self, signal: Signal, marginals: Marginals) -> Moments:
+        """Mean and variance of a new observation at every input."""
+
+    @abstractmethod
+    def predictive(self, signal: Signal, marginals: Marginals) -> Mixture:
+        """The distribution of a new observation at every input."""
+
+    @abstractmethod
+    def observe(self, key: PRNGKeyArray, signal: Array) -> Array:
+        """Draw observations of given signal values."""
+
+
+class Gaussian(Likelihood):
+    """y = signal + ε with ε ~ N(0, σ²), one σ for each output. The paper's noise.
+
+    E[log p(y)] = −½ log 2πσ² − ((y − mean)² + var) / (2σ²)
+    """
+
+    excess: ArrayLike  # log(σ² − floor)
+
+    @classmethod
+    def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> Gaussian:
+        """Noise of the given variance, which must lie above the floor."""
+        return cls(np.log(np.asarray(noise, dtype) - NOISE_FLOOR))
+
+    @property
+    def noise(self) -> Array:
+        """σ², kept above a floor: data that a signal fits exactly would let it vanish."""
+        return NOISE_FLOOR + jnp.exp(jnp.asarray(self.excess))
+
+    def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
+        s = signal.moments(marginals)
+        observed = batch.weight > 0
+        error = (jnp.where(observed, batch.y, 0.0) - s.mean) ** 2 + s.var
+        density = -0.5 * (jnp.log(2.0 * np.pi * self.noise) + error / self.noise)
+        return jnp.sum(batch.weight * density)
+
+    def moments(self, signal: Signal, marginals: Marginals) -> Moments:
+        s = signal.moments(marginals)
+        return Moments(s.mean, s.var + self.noise)
+
+    def predictive(self, signal: Signal, marginals: Marginals) -> Mixture:
+        return mixture(signal, marginals).widened(self.noise)
+
+    def observe(self, key: PRNGKeyArray, signal: Array) -> Array:
+        return signal + jnp.sqrt(self.noise) * jax.random.normal(key, signal.shape, signal.dtype)

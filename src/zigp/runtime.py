@@ -1,0 +1,51 @@
+"""How zigp borrows JAX: 64-bit inside a call, one BLAS thread, and everything put back after."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+
+import jax
+from threadpoolctl import threadpool_limits
+
+__all__ = ["entry_point", "session"]
+
+_lock = threading.Lock()
+_users = 0
+_limits: threadpool_limits | None = None
+
+
+@contextmanager
+def session() -> Iterator[None]:
+    """Everything zigp computes happens inside this context.
+
+    64-bit types are enabled for this thread alone. BLAS runs single-threaded meanwhile: its
+    waiting threads take the cores from XLA's and double the time of a gradient on two cores.
+    """
+    global _users, _limits
+    with _lock:
+        _users += 1
+        if _users == 1:
+            _limits = threadpool_limits(limits=1, user_api="blas")
+    try:
+        with jax.enable_x64(True):
+            yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0 and _limits is not None:
+                _limits.restore_original_limits()
+                _limits = None
+
+
+def entry_point[**P, T](method: Callable[P, T]) -> Callable[P, T]:
+    """A public method that computes: runs inside a session."""
+
+    @wraps(method)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> T:
+        with session():
+            return method(*args, **kwargs)
+
+    return wrapped

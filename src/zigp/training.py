@@ -1,0 +1,366 @@
+"""The trainer: Adam on the bound, in compiled chunks of steps.
+
+Nothing of a model's structure is known here but its parameters' paths. Learning rates, step
+counts and the number of rows are arguments of the compiled program, not part of it, so fits of
+the same shapes share one compilation.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from zigp.batch import Batch, Rows
+from zigp.models import Model
+from zigp.objective import bound
+
+__all__ = ["GROUPS", "Fit", "Progress", "Settings", "parameters", "train"]
+
+GROUPS = ("variational", "kernel", "inducing", "noise")
+
+_ADAM = optax.scale_by_adam()
+# The fields of a model, from its root, and the group whose learning rate they follow.
+_GROUP_OF = {
+    "kernels": "kernel",
+    "log_variance": "kernel",
+    "prior_mean": "kernel",
+    "inducing": "inducing",
+    "q_mean": "variational",
+    "q_cov": "variational",
+    "likelihood": "noise",
+}
+_NAME_OF = {
+    "kernels": "kernel",
+    "log_variance": "variance",
+    "inducing": "inducing",
+    "prior_mean": "prior_mean",
+    "q_mean": "q",
+    "q_cov": "q",
+}
+
+
+Schedule = Literal["cosine", "constant"] | Callable[[Array], Array]
+
+# Inducing inputs that move as fast as the rest outrun what q has learned there.
+_SLOWER = {"inducing": 0.1}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train.
+
+    `learning_rate` is one number, with inducing inputs moving at a tenth of it, or one number
+    for each group of parameters (`variational`, `kernel`, `inducing`, `noise`). `schedule` is
+    `cosine` (down to a hundredth), `constant`, or a function of the finished fraction of the
+    steps that returns a factor. `fixed` names what is not to be learned: `noise`, `kernel`,
+    `variance`, `prior_mean`, `inducing`, `q`, each also for one latent alone (`g.prior_mean`).
+    Training stops early once the bound, averaged over `patience` chunks, differs by less than
+    `tol` per row from that of the chunks before them, or once `max_seconds` have passed.
+    """
+
+    steps: int = 1000
+    learning_rate: float | Mapping[str, float] = 0.05
+    schedule: Schedule = "cosine"
+    batch_size: int | None = None
+    fixed: tuple[str, ...] = ()
+    tol: float = 1e-4
+    patience: int = 4
+    max_seconds: float | None = None
+    chunk: int = 50
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "chunk", "patience", "batch_size"):
+            value = getattr(self, name)
+            if value is not None and (int(value) != value or value < 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+        if self.schedule not in ("cosine", "constant") and not callable(self.schedule):
+            raise ValueError(
+                f"schedule must be 'cosine', 'constant' or a function, not {self.schedule!r}."
+            )
+        if not self.tol >= 0:
+            raise ValueError(f"tol must not be negative; it is {self.tol!r}.")
+        if self.max_seconds is not None and not self.max_seconds > 0:
+            raise ValueError(f"max_seconds must be positive, not {self.max_seconds!r}.")
+        for group, rate in self.rates().items():
+            if not (np.isfinite(rate) and rate >= 0):
+                raise ValueError(
+                    f"learning_rate must be a number of at least 0; for {group} it is {rate!r}."
+                )
+
+    def rates(self) -> dict[str, float]:
+        """The learning rate of each group of parameters."""
+        if not isinstance(self.learning_rate, Mapping):
+            return {group: self.learning_rate * _SLOWER.get(group, 1.0) for group in GROUPS}
+        given = dict(self.learning_rate)
+        if set(given) != set(GROUPS):
+            raise ValueError(
+                f"learning_rate names the groups {', '.join(map(str, given))}; it must name "
+                f"{', '.join(GROUPS)}, each once."
+            )
+        return given
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a fit stands after a chunk of steps."""
+
+    step: int
+    steps: int
+    bound: float
+    gain: float
+    seconds: float
+
+    @property
+    def seconds_left(self) -> float:
+        return self.seconds / max(self.step, 1) * (self.steps - self.step)
+
+
+@dataclass
+class Fit:
+    """A trained model, and how it came about."""
+
+    model: Model
+    bounds: np.ndarray  # after every step; with minibatches an unbiased estimate
+    seconds: float
+    stopped: str  # why training ended, in words
+    failed: bool = False  # whether it ended at a bound that is not finite
+    retried: list[int] = field(default_factory=list)  # steps at which the jitter was raised
+
+
+class _State(eqx.Module):
+    model: Model
+    adam: Any
+    step: Array
+    bounds: Array  # of this chunk
+    order: Array | None  # the rows of this pass over the data, where it goes by minibatches
+
+
+def train(
+    model: Model,
+    data: Batch,
+    settings: Settings,
+    progress: Callable[[Progress], None] | None = None,
+) -> Fit:
+    """Maximise the bound.
+
+    A chunk of steps that ends at a bound which is not finite is run again from its start with
+    ten times the jitter; if that fails too, training stops at the last good parameters.
+    """
+    model = jax.tree.map(jnp.asarray, model)
+    data = jax.tree.map(jnp.asarray, data)
+    rates = _rates(model, settings)
+    key = jax.random.key(settings.seed)
+    batch_size = settings.batch_size
+    if batch_size is not None and batch_size >= data.y.size:
+        batch_size = None
+    order = None
+    if batch_size is not None:
+        data = _whole_batches(data, batch_size)
+        order = jnp.arange(data.y.size)
+
+    start = time.monotonic()
+    bounds = jnp.zeros(settings.chunk)
+    state = _State(model, _ADAM.init(_learnable(model)), jnp.asarray(0), bounds, order)
+    rows = max(float(jnp.sum(data.weight > 0)), 1.0)
+    history: list[np.ndarray] = []
+    retried: list[int] = []
+    stopped, failed, done = f"all {settings.steps} steps done", False, 0
+
+    def advance(state: _State, count: int) -> _State:
+        return _chunk(
+            state,
+            data,
+            rates,
+            key,
+            jnp.asarray(count),
+            jnp.asarray(settings.steps),
+            settings.schedule,
+            batch_size,
+        )
+
+    while done < settings.steps:
+        count = min(settings.chunk, settings.steps - done)
+        after = advance(state, count)
+        if not _finite(after, count):
+            retried.append(done)
+            after = advance(_with_more_jitter(state), count)
+        if not _finite(after, count):
+            failed, stopped = True, _failure(done, np.asarray(after.bounds[:count]), settings)
+            break
+        state, done = after, done + count
+        history.append(np.asarray(state.bounds[:count], float))
+        gain = _gain(history, settings.patience) / rows
+        elapsed = time.monotonic() - start
+        if progress is not None:
+            progress(
+                Progress(done, settings.steps, float(history[-1].mean()), gain * rows, elapsed)
+            )
+        if abs(gain) < settings.tol:
+            stopped = f"the bound settled to within {settings.tol:g} per row (step {done})"
+            break
+        if settings.max_seconds is not None and elapsed >= settings.max_seconds:
+            stopped = f"the time budget of {settings.max_seconds:g} s was spent (step {done})"
+            break
+
+    trained = jax.tree.map(np.asarray, state.model)
+    path = np.concatenate(history) if history else np.zeros(0)
+    return Fit(trained, path, time.monotonic() - start, stopped, failed, retried)
+
+
+@eqx.filter_jit
+def _chunk(
+    state: _State,
+    data: Batch,
+    rates: Model,
+    key: Array,
+    count: Array,
+    steps: Array,
+    schedule: Schedule,
+    batch_size: int | None,
+) -> _State:
+    """`count` Adam steps: count and the total number of steps are traced, not compiled in."""
+
+    def step(i: Array, state: _State) -> _State:
+        order = _order(state, key, batch_size)
+        batch = _minibatch(data, order, state.step, batch_size)
+        value, gradient = eqx.filter_value_and_grad(_loss)(state.model, batch)
+        direction, adam = _ADAM.update(gradient, state.adam)
+        factor = _schedule(schedule, state.step / steps)
+        updates = jax.tree.map(lambda r, d: (-factor * r * d).astype(d.dtype), rates, direction)
+        model = eqx.apply_updates(state.model, updates)
+        return _State(model, adam, state.step + 1, state.bounds.at[i].set(-value), order)
+
+    return jax.lax.fori_loop(0, count, step, state)
+
+
+def _loss(model: Model, batch: Batch) -> Array:
+    return -bound(model, batch)
+
+
+def _whole_batches(data: Batch, size: int) -> Batch:
+    """The data as rows, filled up with rows of weight 0 to whole minibatches."""
+    X, y, weight = data.at.rows().X, data.y.reshape(-1), data.weight.reshape(-1)
+    missing = -len(y) % size
+    X = jnp.concatenate([X, jnp.broadcast_to(X[:1], (missing, X.shape[1]))])
+    return Batch(Rows(X), jnp.pad(y, (0, missing)), jnp.pad(weight, (0, missing)))
+
+
+def _order(state: _State, key: Array, size: int | None) -> Array | None:
+    """The order of the rows, drawn anew at the start of every pass and keyed by the pass."""
+    if size is None or state.order is None:
+        return None
+    rows = state.order
+    batches = len(rows) // size
+    return jax.lax.cond(
+        state.step % batches == 0,
+        lambda: jax.random.permutation(
+            jax.random.fold_in(key, state.step // batches), len(rows)
+        ).astype(rows.dtype),
+        lambda: rows,
+    )
+
+
+def _minibatch(data: Batch, order: Array | None, step: Array, size: int | None) -> Batch:
+    """The step's part of the pass, its weights raised by N/B."""
+    if size is None or order is None:
+        return data
+    batches = len(order) // size
+    part = jax.lax.dynamic_slice(order, ((step % batches) * size,), (size,))
+    assert isinstance(data.at, Rows)
+    return Batch(Rows(data.at.X[part]), data.y[part], data.weight[part] * batches)
+
+
+def _schedule(schedule: Schedule, done: Array) -> Array | float:
+    if callable(schedule):
+        return schedule(done)
+    return 0.01 + 0.495 * (1.0 + jnp.cos(np.pi * done)) if schedule == "cosine" else 1.0
+
+
+# ---------------------------------------------------------------------------------------------
+# Which parameter follows which rate
+
+
+def _learnable(model: Model) -> Model:
+    return eqx.filter(model, eqx.is_inexact_array)
+
+
+def _labels(path: tuple[Any, ...]) -> tuple[str | None, set[str]]:
+    """A parameter's group, and the names by which it can be held fixed."""
+    keys = [getattr(entry, "name", getattr(entry, "key", None)) for entry in path]
+    if keys[0] == "likelihood":
+        return "noise", {"noise"}
+    latent, part = str(keys[1]), str(keys[2])
+    if part not in _GROUP_OF:  # the jitter is no parameter
+        return None, set()
+    name = _NAME_OF[part]
+    return _GROUP_OF[part], {name, f"{latent}.{name}"}
+
+
+def parameters(model: Model) -> list[str]:
+    """The names that `Settings.fixed` accepts for this model."""
+    paths = jax.tree_util.tree_flatten_with_path(_learnable(model))[0]
+    return sorted(set().union(*(_labels(path)[1] for path, _ in paths)))
+
+
+def _rates(model: Model, settings: Settings) -> Model:
+    """A learning rate for every array of the model, 0 where it is held fixed."""
+    unknown = sorted(set(settings.fixed) - set(parameters(model)))
+    if unknown:
+        raise ValueError(
+            f"fixed names {', '.join(map(repr, unknown))}, which this model does not have. "
+            f"Choose from: {', '.join(parameters(model))}."
+        )
+    given = settings.rates()
+
+    def rate(path: tuple[Any, ...], leaf: Array) -> Array:
+        group, names = _labels(path)
+        free = group is not None and not names & set(settings.fixed)
+        return jnp.asarray(given[group] if free and group else 0.0, leaf.dtype)
+
+    return jax.tree_util.tree_map_with_path(rate, _learnable(model))
+
+
+# ---------------------------------------------------------------------------------------------
+# Watching the bound
+
+
+def _gain(history: list[np.ndarray], patience: int) -> float:
+    """How much the bound rose between the last chunks and the same number before them."""
+    if len(history) < 2 * patience:
+        return np.inf
+    means = [chunk.mean() for chunk in history]
+    return float(np.mean(means[-patience:]) - np.mean(means[-2 * patience : -patience]))
+
+
+def _finite(state: _State, count: int) -> bool:
+    leaves = jax.tree.leaves(_learnable(state.model))
+    values = [state.bounds[:count], *leaves]
+    return all(bool(jnp.all(jnp.isfinite(v))) for v in values)
+
+
+def _with_more_jitter(state: _State) -> _State:
+    def raised(path: tuple[Any, ...], leaf: Any) -> Any:
+        return 10.0 * leaf if getattr(path[-1], "name", None) == "jitter" else leaf
+
+    model = jax.tree_util.tree_map_with_path(raised, state.model)
+    return eqx.tree_at(lambda s: s.model, state, model)
+
+
+def _failure(done: int, bounds: np.ndarray, settings: Settings) -> str:
+    bad = np.flatnonzero(~np.isfinite(bounds))
+    step = done + int(bad[0]) if bad.size else done + len(bounds)
+    return (
+        f"The bound stopped being finite at step {step} of {settings.steps}, also with ten times "
+        f"the jitter; the parameters of step {done} are kept. Try a smaller learning_rate, "
+        "look for outliers in y and for columns of X in extreme units, and use dtype='float64'."
+    )
