@@ -34,7 +34,7 @@ class Lattice(eqx.Module):
     weight 0 by the batch, not left out here.
     """
 
-    axes: tuple[Float[Array, "n d"], ...]
+    axes: tuple[Float[Array, "_ _"], ...]
     columns: tuple[tuple[int, ...], ...] = eqx.field(static=True)
 
     @property

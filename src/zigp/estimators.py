@@ -118,21 +118,25 @@ class _SparseGP(RegressorMixin, BaseEstimator):
             sparsity = Sparsity(self.n_inducing, self.covariance, seed, dtype)
             self.model_ = self._initial(rows[weight > 0], self.layout_, sparsity)
         data = as_batch(rows, target, weight, self.layout_.groups, dtype)
+        # p(y) = p(y/scale) / scale for each observation.
+        scaling = float(weight.sum() * np.log(self.y_scale_))
         self.on_lattice_ = isinstance(data.at, Lattice)
         with progress_bar(type(self).__name__) if self.verbose else nullcontext() as show:
-            fit = train(self.model_, data, settings, show)
+            fit = train(self.model_, data, settings, show, shift=-scaling)
         if fit.failed:
             if not len(fit.bounds):
                 raise FloatingPointError(fit.stopped)
             warnings.warn(fit.stopped, ConvergenceWarning, stacklevel=3)
         self.model_ = fit.model
-        self.bounds_ = fit.bounds - weight.sum() * np.log(self.y_scale_)
+        self.bounds_ = fit.bounds
         self.seconds_, self.stopped_, self.retried_ = fit.seconds, fit.stopped, fit.retried
         self.n_iter_ = len(fit.bounds)
         return self
 
     def _settings(self, seed: int) -> Settings:
-        fixed = tuple(self.fixed) + (() if self.learn_inducing else ("inducing",))
+        # A latent has mean zero, as in the paper; only the gate's mean is learned.
+        fixed = (*self.fixed, "f.prior_mean")
+        fixed += () if self.learn_inducing else ("inducing",)
         return Settings(
             steps=self.steps,
             learning_rate=self.learning_rate,
@@ -326,7 +330,7 @@ class SparseGPRegressor(_SparseGP):
 
     def __init__(
         self,
-        kernel: KernelSpec = "matern32",
+        kernel: KernelSpec = "squared_exponential",
         *,
         inputs: Columns | None = None,
         column_groups: ColumnGroups | None = None,
@@ -385,7 +389,7 @@ class ZeroInflatedGPRegressor(_SparseGP):
 
     def __init__(
         self,
-        kernel: KernelSpec = "matern32",
+        kernel: KernelSpec = "squared_exponential",
         *,
         gate_kernel: KernelSpec | None = None,
         inputs: Columns | None = None,

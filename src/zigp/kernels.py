@@ -12,16 +12,15 @@ with `.on(0, 1)`. A product over groups of columns is `Matern32().on(0, 1) * Mat
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import reduce
 from operator import add, mul
-from typing import Literal
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.typing import ArrayLike
 from jaxtyping import Float
 
 __all__ = [
@@ -39,6 +38,9 @@ __all__ = [
     "Stationary",
     "Sum",
 ]
+
+Values = float | Sequence[float] | np.ndarray | Array  # what a user may give
+Parameter = Array | np.ndarray
 
 EARTH_RADIUS_KM = 6371.0088  # mean radius of the International Union of Geodesy and Geophysics
 
@@ -77,14 +79,14 @@ class Kernel(eqx.Module):
 class Stationary(Kernel):
     """A kernel of scaled distance: one length-scale per column (ARD), or one for all."""
 
-    log_lengthscale: ArrayLike | None
-    metric: Literal["euclidean", "chordal"] = eqx.field(static=True)
+    log_lengthscale: Parameter | None
+    metric: str = eqx.field(static=True)
 
     def __init__(
         self,
-        lengthscale: ArrayLike | None = None,
+        lengthscale: Values | None = None,
         *,
-        metric: Literal["euclidean", "chordal"] = "euclidean",
+        metric: str = "euclidean",
     ):
         if metric not in ("euclidean", "chordal"):
             raise ValueError(f"metric must be 'euclidean' or 'chordal', not {metric!r}.")
@@ -165,10 +167,10 @@ class Periodic(Kernel):
     The period is given, not learned; the length-scale is a fraction of a turn.
     """
 
-    log_lengthscale: ArrayLike | None
+    log_lengthscale: Parameter | None
     period: float = eqx.field(static=True)
 
-    def __init__(self, period: float, lengthscale: ArrayLike = 1.0):
+    def __init__(self, period: float, lengthscale: Values = 1.0):
         if not (np.isfinite(period) and period > 0):
             raise ValueError(f"period must be a positive number, not {period!r}.")
         self.period = float(period)
@@ -189,9 +191,9 @@ class Periodic(Kernel):
 class Linear(Kernel):
     """Straight lines through the centre of the data: k = Σ_d x_d z_d / s_d²."""
 
-    log_scale: ArrayLike | None
+    log_scale: Parameter | None
 
-    def __init__(self, scale: ArrayLike | None = None):
+    def __init__(self, scale: Values | None = None):
         self.log_scale = _log(scale, "scale")
 
     @property
@@ -220,9 +222,9 @@ class Categorical(Kernel):
     half are the same level.
     """
 
-    logit_similarity: ArrayLike
+    logit_similarity: Parameter
 
-    def __init__(self, similarity: ArrayLike = 0.5):
+    def __init__(self, similarity: Values = 0.5):
         rho = np.asarray(similarity, float)
         if not np.all((rho > 0) & (rho < 1)):
             raise ValueError(f"similarity must lie strictly between 0 and 1, not {similarity!r}.")
@@ -265,9 +267,9 @@ class Scaled(Kernel):
     """A kernel times a learned positive number: v · k."""
 
     kernel: Kernel
-    log_variance: ArrayLike | None
+    log_variance: Parameter | None
 
-    def __init__(self, kernel: Kernel, variance: ArrayLike = 1.0):
+    def __init__(self, kernel: Kernel, variance: Values = 1.0):
         self.kernel = kernel
         self.log_variance = _log(variance, "variance")
 
@@ -315,17 +317,17 @@ class Product(Kernel):
         return Product(tuple(k.filled(X, reach) for k in self.factors))
 
 
-def _log(value: ArrayLike | None, name: str) -> np.ndarray | None:
+def _log(value: Values | None, name: str) -> np.ndarray | None:
     """The logarithm of a positive parameter, or None where it is still to be found."""
     if value is None:
         return None
     array = np.asarray(value, float)
     if array.size == 0 or not np.all(np.isfinite(array) & (array > 0)):
         raise ValueError(f"{name} must be positive, not {value!r}.")
-    return np.log(array)
+    return np.asarray(np.log(array))
 
 
-def _check_columns(value: ArrayLike, X: np.ndarray, name: str) -> None:
+def _check_columns(value: Parameter, X: np.ndarray, name: str) -> None:
     if np.ndim(value) > 0 and np.shape(value) != (X.shape[1],):
         raise ValueError(
             f"A kernel has {np.size(value)} values of {name} for {X.shape[1]} input columns: "

@@ -167,8 +167,8 @@ class Projection(eqx.Module):
     axis, on a lattice each along its own. Written as an Einstein sum the two cases are one.
     """
 
-    A: tuple[Float[Array, "m n"], ...]
-    prior: tuple[Float[Array, " n"], ...]
+    A: tuple[Float[Array, "_ _"], ...]
+    prior: tuple[Float[Array, " _"], ...]
     spots: tuple[int, ...] = eqx.field(static=True)
     shape: tuple[int, ...] = eqx.field(static=True)
 
@@ -364,9 +364,9 @@ class LatentGP(eqx.Module):
         return rows, (0,) * len(self.columns), rows.shape
 
 
-def default_jitter(dtype: str) -> np.ndarray:
+def default_jitter(dtype: str) -> float:
     """What is added to a kernel matrix's diagonal, as a part of its mean: √ε of the dtype."""
-    return np.sqrt(np.finfo(dtype).eps)
+    return float(np.sqrt(np.finfo(dtype).eps))
 
 
 def cholesky(

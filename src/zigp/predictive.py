@@ -19,7 +19,7 @@ from zigp.special import normal_cdf
 
 __all__ = ["Mixture", "mixture"]
 
-_NODES_ONE = 201
+_NODES_ONE = 301
 _NODES_MANY = 512
 _REACH = 8.0
 _BISECTIONS = 60
@@ -55,7 +55,7 @@ class Mixture(eqx.Module):
         own = self.mean + jnp.sqrt(self.var) * z
         low, high = jnp.min(own, axis=0), jnp.max(own, axis=0)
 
-        def halve(_: int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+        def halve(_: Array | int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
             low, high = bracket
             middle = 0.5 * (low + high)
             above = self.cdf(middle) > p

@@ -85,8 +85,8 @@ def _in_floating_point(function: Any) -> Any:
     @wraps(function)
     def wrapped(x: ArrayLike, y: ArrayLike) -> Any:
         x, y = jnp.asarray(x), jnp.asarray(y)
-        dtype = jnp.result_type(x, y, jnp.float16)
-        if jnp.issubdtype(jnp.result_type(x, y), jnp.integer) or x.dtype == y.dtype == jnp.bool_:
+        dtype = jnp.result_type(x, y)
+        if not jnp.issubdtype(dtype, jnp.floating):
             dtype = jnp.result_type(float)
         working = jnp.promote_types(dtype, jnp.float32)
         x, y = jnp.broadcast_arrays(x.astype(working), y.astype(working))

@@ -150,8 +150,10 @@ def train(
     data: Batch,
     settings: Settings,
     progress: Callable[[Progress], None] | None = None,
+    *,
+    shift: float = 0.0,
 ) -> Fit:
-    """Maximise the bound.
+    """Maximise the bound; `shift` is added to every bound that is reported.
 
     A chunk of steps that ends at a bound which is not finite is run again from its start with
     ten times the jitter; if that fails too, training stops at the last good parameters.
@@ -198,7 +200,7 @@ def train(
             failed, stopped = True, _failure(done, np.asarray(after.bounds[:count]), settings)
             break
         state, done = after, done + count
-        history.append(np.asarray(state.bounds[:count], float))
+        history.append(np.asarray(state.bounds[:count], float) + shift)
         gain = _gain(history, settings.patience) / rows
         elapsed = time.monotonic() - start
         if progress is not None:

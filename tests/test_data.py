@@ -1,0 +1,114 @@
+"""From tables to batches: lattices found, groups resolved, sizes padded."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from zigp.batch import Lattice, Rows
+from zigp.data import Layout, as_batch, chunks, column_index, find_lattice, padded_size
+
+GROUPS = ((0, 1), (2,))
+
+
+def table(missing: float, seed: int = 0):
+    """Stations × hours as rows in random order, some missing."""
+    rng = np.random.default_rng(seed)
+    stations, hours = rng.normal(size=(6, 2)), np.arange(9.0)
+    s, h = np.meshgrid(np.arange(6), np.arange(9), indexing="ij")
+    keep = rng.permutation(np.flatnonzero(rng.random(54) >= missing))
+    return np.column_stack([stations[s.ravel()], hours[h.ravel()]])[keep]
+
+
+def test_rows_that_fill_a_lattice_become_one():
+    X = table(missing=0.2)
+    lattice, cells = find_lattice(X, GROUPS)
+    assert lattice.shape == (6, 9)
+    back = np.column_stack([lattice.axes[0][cells[0]], lattice.axes[1][cells[1]]])
+    np.testing.assert_array_equal(back, X)
+
+
+def test_scattered_sparse_or_repeated_rows_stay_rows():
+    assert find_lattice(np.random.default_rng(0).normal(size=(30, 3)), GROUPS) is None
+    assert find_lattice(table(missing=0.6), GROUPS) is None
+    X = table(missing=0.1)
+    assert find_lattice(np.concatenate([X, X[:1]]), GROUPS) is None
+    assert find_lattice(X, ((0, 1, 2),)) is None
+
+
+def test_a_lattice_batch_holds_every_value_in_its_cell():
+    X = table(missing=0.2)
+    y, weight = np.arange(1.0, len(X) + 1), np.full(len(X), 2.0)
+    batch = as_batch(X, y, weight, GROUPS, "float64")
+    assert isinstance(batch.at, Lattice)
+    assert batch.weight.sum() == weight.sum()
+    assert sorted(batch.y[batch.weight > 0]) == sorted(y)
+    flat = batch.at.rows().X
+    for x, value in zip(X, y, strict=True):
+        cell = np.flatnonzero((flat == x).all(axis=1))
+        assert batch.y.ravel()[cell] == value
+
+
+def test_rows_are_padded_with_weight_zero():
+    X = np.random.default_rng(0).normal(size=(70, 3))
+    batch = as_batch(X, np.ones(70), np.ones(70), ((0, 1, 2),), "float32")
+    assert isinstance(batch.at, Rows)
+    assert batch.at.X.shape == (96, 3)
+    assert batch.at.X.dtype == batch.y.dtype == np.float32
+    assert batch.weight.sum() == 70
+    assert np.all(batch.weight[70:] == 0)
+
+
+def test_sizes_are_few_and_never_too_small():
+    sizes = {padded_size(n) for n in range(1, 5000)}
+    assert all(padded_size(n) >= n for n in range(1, 5000))
+    assert len(sizes) < 16
+    assert all(padded_size(n) <= 1.5 * n for n in range(64, 5000))
+
+
+def test_chunks_cover_all_rows_at_one_size():
+    X = np.arange(1000.0)[:, None]
+    parts = list(chunks(X, 384))
+    assert {len(part) for _, part in parts} == {384}
+    np.testing.assert_array_equal(
+        np.concatenate([part[: rows.stop - rows.start] for rows, part in parts]), X
+    )
+
+
+def test_columns_by_name_and_number():
+    names = ["lat", "lon", "hour"]
+    assert column_index("hour", 3, names) == 2
+    assert column_index(-1, 3, None) == 2
+    with pytest.raises(ValueError, match="X has no column 'time'; it has 'lat', 'lon', 'hour'"):
+        column_index("time", 3, names)
+    with pytest.raises(ValueError, match="pass a DataFrame"):
+        column_index("hour", 3, None)
+    with pytest.raises(ValueError, match="no column 3"):
+        column_index(3, 3, None)
+
+
+def test_layout_resolves_groups_and_leaves_degrees_uncentred():
+    X = np.array([[60.0, 20.0, 5.0], [62.0, 22.0, 7.0]])
+    layout = Layout.of(
+        X, {"space": ["lat", "lon"], "time": "h"}, ["lat", "lon"], ["lat", "lon", "h"]
+    )
+    assert layout.groups == GROUPS
+    assert layout.latlon == (0, 1)
+    np.testing.assert_array_equal(layout.centre, [0.0, 0.0, 6.0])
+    assert layout.only([0, 2]) == ((0,), (2,))
+
+
+@pytest.mark.parametrize(
+    ("groups", "latlon", "message"),
+    [
+        ([[0, 1]], None, "each of the 3 input columns exactly once"),
+        ([[0, 1], [1, 2]], None, "exactly once"),
+        ([[0, 1, 2]], [0], "latlon must name two columns"),
+        ([[0], [1], [2]], [0, 1], "of one column group"),
+        ([[0, 1, 2]], [2, 0], "latitude must lie within"),
+    ],
+)
+def test_wrong_groups_are_named(groups, latlon, message):
+    X = np.array([[60.0, 20.0, 500.0], [62.0, 22.0, 700.0]])
+    with pytest.raises(ValueError, match=message):
+        Layout.of(X, groups, latlon, None)

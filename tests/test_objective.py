@@ -1,0 +1,246 @@
+"""The bound: the paper's formula, Monte Carlo, the evidence above it, and its special cases."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from jax import Array
+from models_by_hand import random_latent, random_lattice, with_jitter
+from scipy.integrate import dblquad, quad
+from scipy.special import ndtr
+from scipy.stats import multivariate_normal, norm
+
+from zigp.batch import Batch, Rows
+from zigp.kernels import SquaredExponential
+from zigp.latent import LatentGP
+from zigp.likelihoods import Gaussian, Likelihood
+from zigp.models import Model, gp_regression, zero_inflated_gp
+from zigp.objective import bound
+
+
+def random_batch(seed: int, at) -> Batch:
+    rng = np.random.default_rng(seed)
+    return Batch(at, rng.normal(size=at.shape), np.ones(at.shape))
+
+
+def random_zigp(seed: int, covariance: str = "dense", noise: float = 0.3) -> Model:
+    f = random_latent(seed, covariance=covariance)
+    g = random_latent(seed + 100, covariance=covariance, prior_mean=-0.6)
+    return zero_inflated_gp(f, g, Gaussian.of_variance(noise))
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("covariance", ["diagonal", "dense", "kronecker"])
+def test_bound_is_the_papers_written_out_by_hand(seed, covariance):
+    model = random_zigp(seed, covariance)
+    batch = random_batch(seed, random_lattice(seed).rows())
+    m = model.marginals(batch.at)
+    expected = oracles.zigp_bound(
+        batch.y,
+        *(np.asarray(v) for v in (m["f"].mean, m["f"].var, m["g"].mean, m["g"].var)),
+        noise=0.3,
+        kl_f=float(model.latents["f"].kl()),
+        kl_g=float(model.latents["g"].kl()),
+    )
+    np.testing.assert_allclose(bound(model, batch), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bound_is_within_the_error_of_monte_carlo(seed):
+    model = random_zigp(seed)
+    batch = random_batch(seed, random_lattice(seed).rows())
+    rng = np.random.default_rng(seed)
+    n = 100_000
+    draw = {
+        name: np.asarray(m.mean) + np.sqrt(m.var) * rng.normal(size=(n, *batch.at.shape))
+        for name, m in model.marginals(batch.at).items()
+    }
+    signal = ndtr(draw["g"]) * draw["f"]
+    fit = norm.logpdf(batch.y, signal, np.sqrt(0.3)).sum(axis=1)
+    estimate = fit.mean() - sum(float(latent.kl()) for latent in model.latents.values())
+    assert abs(float(bound(model, batch)) - estimate) < 5 * fit.std() / np.sqrt(n)
+
+
+def one_point_latent(x: float, mean: float, var: float, prior_mean: float = 0.0) -> LatentGP:
+    """A latent with its inducing input at x, where q says N(mean, var)."""
+    latent = LatentGP.create((SquaredExponential(1.0),), (np.array([[x]]),), ((0,),))
+    whitened = np.array([mean - prior_mean])
+    factor = np.array([[0.5 * np.log(var)]])
+    return with_jitter(
+        eqx.tree_at(
+            lambda l: (l.q_mean, l.q_cov.factor, l.prior_mean),
+            latent,
+            (whitened, factor, np.asarray(prior_mean)),
+        ),
+        0.0,
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_bound_stays_below_the_evidence_of_one_point(seed):
+    rng = np.random.default_rng(seed)
+    y, noise, beta = rng.normal(), 0.2, rng.normal()
+    evidence = np.log(
+        quad(
+            lambda g: norm.pdf(y, 0.0, np.sqrt(ndtr(g) ** 2 + noise)) * norm.pdf(g, beta, 1.0),
+            beta - 10,
+            beta + 10,
+        )[0]
+    )
+    q = [(rng.normal(), np.exp(rng.normal())) for _ in range(2)]
+    model = zero_inflated_gp(
+        one_point_latent(0.0, *q[0]),
+        one_point_latent(0.0, *q[1], prior_mean=beta),
+        Gaussian.of_variance(noise),
+    )
+    batch = Batch(Rows(np.zeros((1, 1))), np.array([y]), np.ones(1))
+    assert float(bound(model, batch)) <= evidence + 1e-9
+
+
+@pytest.mark.parametrize("y", [(0.0, 0.0), (0.9, 0.4), (-1.0, 1.5)])
+def test_bound_stays_below_the_evidence_of_two_points(y):
+    x, noise, beta = np.array([[0.0], [0.7]]), 0.15, -0.3
+    K = oracles.se_kernel(x, x, 1.0, 1.0)
+
+    def joint(g2: float, g1: float) -> float:
+        gate = ndtr(np.array([g1, g2]))
+        given = multivariate_normal.pdf(
+            y, np.zeros(2), np.outer(gate, gate) * K + noise * np.eye(2)
+        )
+        return given * multivariate_normal.pdf([g1, g2], [beta, beta], K)
+
+    evidence = np.log(dblquad(joint, -6, 6, -6, 6, epsabs=1e-7, epsrel=1e-6)[0])
+    batch = Batch(Rows(x), np.array(y), np.ones(2))
+    highest = -np.inf
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        latents = []
+        for prior_mean in (0.0, beta):
+            latent = LatentGP.create(
+                (SquaredExponential(1.0),), (x,), ((0,),), prior_mean=prior_mean
+            )
+            root = np.tril(rng.normal(scale=0.5, size=(2, 2)))
+            latents.append(
+                eqx.tree_at(
+                    lambda l: (l.q_mean, l.q_cov.factor), latent, (rng.normal(size=2), root)
+                )
+            )
+        model = zero_inflated_gp(*latents, Gaussian.of_variance(noise))
+        highest = max(highest, float(bound(model, batch)))
+    assert highest <= evidence
+    assert highest > evidence - 10  # the comparison is not vacuous
+
+
+def test_an_open_gate_gives_the_svgp_bound():
+    f = random_latent(0)
+    g = random_latent(1, prior_mean=50.0)
+    batch = random_batch(0, random_lattice(0))
+    gated = zero_inflated_gp(f, g, Gaussian.of_variance(0.4))
+    plain = gp_regression(f, Gaussian.of_variance(0.4))
+    np.testing.assert_allclose(bound(gated, batch) + g.kl(), bound(plain, batch), rtol=1e-12)
+
+
+def test_optimal_q_at_the_data_gives_the_exact_marginal_likelihood():
+    rng = np.random.default_rng(0)
+    X, y, noise, variance = rng.normal(size=(12, 2)), rng.normal(size=12), 0.2, 1.7
+    K = oracles.se_kernel(X, X, [0.9, 1.4], variance)
+    exact = multivariate_normal.logpdf(y, np.zeros(12), K + noise * np.eye(12))
+    latent = LatentGP.create((SquaredExponential([0.9, 1.4]),), (X,), ((0, 1),), variance=variance)
+    # The posterior of the whitened variables, K = L Lᵀ: S = (I + LᵀL/σ²)⁻¹, m = S Lᵀy/σ².
+    L = np.linalg.cholesky(K)
+    S = np.linalg.inv(np.eye(12) + L.T @ L / noise)
+    root = np.linalg.cholesky(S)
+    latent = eqx.tree_at(
+        lambda l: (l.q_mean, l.q_cov.factor, l.jitter),
+        latent,
+        (S @ L.T @ y / noise, np.tril(root, -1) + np.diag(np.log(np.diag(root))), np.asarray(0.0)),
+    )
+    model = gp_regression(latent, Gaussian.of_variance(noise))
+    got = bound(model, Batch(Rows(X), y, np.ones(12)))
+    np.testing.assert_allclose(got, exact, rtol=1e-8)
+
+
+def masked(seed: int = 0):
+    """A lattice with missing cells, and the same cells as rows."""
+    lattice = random_lattice(seed, (5, 7))
+    rng = np.random.default_rng(seed)
+    present = rng.random(lattice.shape) > 0.3
+    y = np.where(present, rng.normal(size=lattice.shape), np.nan)
+    cells = Batch(lattice, y, present.astype(float))
+    rows = Batch(Rows(lattice.rows().X[present.ravel()]), y[present], np.ones(present.sum()))
+    return cells, rows
+
+
+@pytest.mark.parametrize("covariance", ["diagonal", "dense", "kronecker"])
+def test_a_masked_lattice_is_its_cells_as_rows(covariance):
+    model = random_zigp(3, covariance)
+    cells, rows = masked()
+    value, gradient = eqx.filter_value_and_grad(bound)(jax.tree.map(jnp.asarray, model), cells)
+    expected = eqx.filter_value_and_grad(bound)(jax.tree.map(jnp.asarray, model), rows)
+    np.testing.assert_allclose(value, expected[0], atol=1e-10)
+    for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(expected[1]), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-9)
+
+
+def test_weights_count_rows():
+    model = random_zigp(4)
+    at = random_lattice(4).rows()
+    y = np.random.default_rng(4).normal(size=at.shape)
+    weight = np.arange(len(y)) % 3.0
+    repeat = np.repeat(np.arange(len(y)), weight.astype(int))
+    repeated = Batch(Rows(at.X[repeat]), y[repeat], np.ones(len(repeat)))
+    np.testing.assert_allclose(
+        bound(model, Batch(at, y, weight)), bound(model, repeated), rtol=1e-12
+    )
+
+
+class GatedNoise(Likelihood):
+    """y ~ N(Φ(g) f, σ₀² + Φ(g)² σ₁²): needs gate and latent apart. Lives here to try the seam."""
+
+    low: float
+    high: float
+
+    def expected(self, signal, marginals, batch) -> Array:
+        gate, latent = signal.factors()
+        g, f = gate.of.moments(marginals), latent.moments(marginals)
+        x, w = np.polynomial.hermite_e.hermegauss(60)
+        total = 0.0
+        for node, weight in zip(x, w / w.sum(), strict=True):
+            on = jax.scipy.special.ndtr(g.mean + jnp.sqrt(g.var) * node)
+            noise = self.low + self.high * on**2
+            error = (batch.y - on * f.mean) ** 2 + on**2 * f.var
+            total = total - 0.5 * weight * (jnp.log(2 * np.pi * noise) + error / noise)
+        return jnp.sum(batch.weight * total)
+
+    def moments(self, signal, marginals):
+        return signal.moments(marginals)
+
+    def predictive(self, signal, marginals):
+        return Gaussian.of_variance(self.low).predictive(signal, marginals)
+
+    def observe(self, key, signal):
+        return signal
+
+
+def test_a_likelihood_can_take_gate_and_latent_apart():
+    """The bound needs no change for it: without σ₁ it is the Gaussian's, with it Monte Carlo's."""
+    model = random_zigp(5)
+    batch = random_batch(5, random_lattice(5).rows())
+    without = eqx.tree_at(lambda m: m.likelihood, model, GatedNoise(0.3, 0.0))
+    np.testing.assert_allclose(bound(without, batch), bound(model, batch), rtol=1e-8)
+
+    model = eqx.tree_at(lambda m: m.likelihood, model, GatedNoise(0.3, 0.8))
+    rng = np.random.default_rng(5)
+    m = model.marginals(batch.at)
+    g, f = (
+        np.asarray(m[name].mean) + np.sqrt(m[name].var) * rng.normal(size=(100_000, *batch.y.shape))
+        for name in ("g", "f")
+    )
+    noise = 0.3 + 0.8 * ndtr(g) ** 2
+    fit = norm.logpdf(batch.y, ndtr(g) * f, np.sqrt(noise)).sum(axis=1)
+    estimate = fit.mean() - sum(float(latent.kl()) for latent in model.latents.values())
+    assert abs(float(bound(model, batch)) - estimate) < 5 * fit.std() / np.sqrt(len(fit))

@@ -1,0 +1,127 @@
+"""Facts about Φ under a Gaussian, against mpmath and SciPy."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+import oracles
+import pytest
+from scipy.special import ndtr
+from scipy.special import owens_t as scipy_owens_t
+
+from zigp.special import owens_t, probit_moments
+
+
+def grid(n: int, dtype=np.float64, seed: int = 0):
+    """Random (mean, var) with |z| ≤ 8 and var from 1e-8 to 1e4."""
+    rng = np.random.default_rng(seed)
+    var = (10 ** rng.uniform(-8, 4, n)).astype(dtype)
+    z = np.concatenate([rng.uniform(-8, 8, n - 3), [-8.0, 0.0, 8.0]])
+    return (z * np.sqrt(1 + var)).astype(dtype) * dtype(1 - 1e-6), var
+
+
+def relative(value, exact) -> float:
+    return abs(float((mp.mpf(float(value)) - exact) / exact))
+
+
+def test_moments_match_mpmath_to_thirteen_digits():
+    mean, var = grid(150)
+    got = probit_moments(mean, var)
+    exact = [oracles.probit_moments(m, v) for m, v in zip(mean, var, strict=True)]
+    assert max(relative(a, e[0]) for a, e in zip(got.mean, exact, strict=True)) <= 1e-13
+    assert max(relative(a, e[1]) for a, e in zip(got.var, exact, strict=True)) <= 1e-13
+
+
+def test_float32_moments_are_positive_and_accurate():
+    mean, var = grid(150, np.float32)
+    got = probit_moments(mean, var)
+    assert got.mean.dtype == got.var.dtype == jnp.float32
+    exact = [oracles.probit_moments(m, v) for m, v in zip(mean, var, strict=True)]
+    assert max(relative(a, e[0]) for a, e in zip(got.mean, exact, strict=True)) <= 3e-5
+    assert max(relative(a, e[1]) for a, e in zip(got.var, exact, strict=True)) <= 3e-5
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_variance_is_positive_on_a_wide_grid(dtype):
+    mean, var = np.meshgrid(np.linspace(-8, 8, 81), 10.0 ** np.linspace(-8, 2, 61))
+    assert np.all(np.asarray(probit_moments(mean.astype(dtype), var.astype(dtype)).var) > 0)
+
+
+def test_far_tails_keep_their_relative_accuracy():
+    for mean in (12.0, -20.0, 30.0):
+        got = probit_moments(mean, 0.5)
+        exact = oracles.probit_moments(mean, 0.5)
+        assert relative(got.var, exact[1]) < 1e-10
+
+
+@pytest.mark.parametrize(
+    ("mean", "var"), [(0.3, 1.0), (-2.0, 0.01), (3.0, 5.0), (0.0, 2.0), (-5.0, 30.0), (1.0, 1e-3)]
+)
+def test_derivatives_match_mpmath(mean, var):
+    d_mean, d_var = oracles.probit_gradient(mean, var)
+    by_mean = jax.jvp(lambda m: probit_moments(m, var), (mean,), (1.0,))[1]
+    by_var = jax.jvp(lambda v: probit_moments(mean, v), (var,), (1.0,))[1]
+    for got, exact in zip((by_mean, by_var), (0, 1), strict=True):
+        np.testing.assert_allclose(got.mean, float(d_mean[exact]), rtol=1e-11, atol=1e-17)
+        np.testing.assert_allclose(got.var, float(d_var[exact]), rtol=1e-11, atol=1e-17)
+
+
+@pytest.mark.parametrize(("mean", "var"), [(0.3, 1.0), (-2.0, 0.01), (3.0, 5.0), (0.0, 2.0)])
+def test_second_derivatives_match_differences_of_the_first(mean, var):
+    def first(x):
+        return jax.jacobian(lambda x: jnp.stack(probit_moments(x[0], x[1])))(x)
+
+    x, h = jnp.array([mean, var]), 1e-5 * min(1.0, var)
+    second = jax.jacobian(first)(x)
+    for axis in range(2):
+        step = h * jnp.eye(2)[axis]
+        difference = (first(x + step) - first(x - step)) / (2 * h)
+        np.testing.assert_allclose(second[..., axis], difference, rtol=1e-6, atol=1e-9)
+
+
+def test_any_shape_and_dtype():
+    shaped = probit_moments(jnp.zeros((2, 3)), jnp.ones(3))
+    assert shaped.mean.shape == shaped.var.shape == (2, 3)
+    assert probit_moments(jnp.float16(0.5), 1.0).var.dtype == jnp.float16
+    assert probit_moments(1, 2).var.dtype == jnp.float64
+    with jax.enable_x64(False):
+        assert probit_moments(1, 2).var.dtype == jnp.float32
+    np.testing.assert_allclose(
+        probit_moments(np.array([1, -1]), 2).mean, ndtr(np.array([1, -1]) / np.sqrt(3)), rtol=1e-14
+    )
+
+
+def test_a_certain_gate_has_no_variance():
+    got = probit_moments(0.7, 0.0)
+    assert got.mean == pytest.approx(ndtr(0.7), rel=1e-15)
+    assert got.var == 0.0
+
+
+def test_moments_work_under_vmap_and_jit():
+    mean, var = grid(32)
+    mapped = jax.jit(jax.vmap(probit_moments))(mean, var)
+    np.testing.assert_allclose(mapped.var, probit_moments(mean, var).var, rtol=1e-13)
+
+
+def test_owens_t_matches_scipy():
+    rng = np.random.default_rng(1)
+    h, a = rng.uniform(-8, 8, 20_000), rng.normal(scale=3, size=20_000)
+    exact = scipy_owens_t(h, a)
+    np.testing.assert_allclose(owens_t(h, a), exact, rtol=1e-12, atol=1e-17)
+
+
+def test_owens_t_at_the_edges():
+    assert owens_t(0.0, 1.0) == pytest.approx(0.125, rel=1e-15)
+    assert owens_t(1.3, 0.0) == 0.0
+    assert owens_t(1.3, np.inf) == pytest.approx(ndtr(-1.3) / 2, rel=1e-14)
+    assert owens_t(0.0, -np.inf) == pytest.approx(-0.25, rel=1e-14)
+
+
+def test_owens_t_derivatives():
+    h, a, step = 0.8, 1.7, 1e-6
+    got = jax.grad(owens_t, argnums=(0, 1))(h, a)
+    by_h = (scipy_owens_t(h + step, a) - scipy_owens_t(h - step, a)) / (2 * step)
+    by_a = (scipy_owens_t(h, a + step) - scipy_owens_t(h, a - step)) / (2 * step)
+    np.testing.assert_allclose(got, (by_h, by_a), rtol=1e-8)
