@@ -1,4 +1,4 @@
-"""Shapes are checked where they are declared, and JAX computes in 64 bits as in every entry point."""
+"""Shapes are checked where they are declared; JAX computes in 64 bits, as in every entry point."""
 
 from __future__ import annotations
 

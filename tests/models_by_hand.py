@@ -34,7 +34,7 @@ def random_latent(
     )
     noisy = lambda leaf: np.asarray(leaf) + 0.3 * rng.normal(size=np.shape(leaf))  # noqa: E731
     latent = eqx.tree_at(
-        lambda l: (l.q_mean, l.q_cov),
+        lambda gp: (gp.q_mean, gp.q_cov),
         latent,
         (noisy(latent.q_mean), jax.tree.map(noisy, latent.q_cov)),
     )
@@ -42,7 +42,7 @@ def random_latent(
 
 
 def with_jitter(latent: LatentGP, jitter: float) -> LatentGP:
-    return eqx.tree_at(lambda l: l.jitter, latent, np.asarray(jitter))
+    return eqx.tree_at(lambda gp: gp.jitter, latent, np.asarray(jitter))
 
 
 def random_lattice(seed: int, shape: tuple[int, int] = (4, 6)) -> Lattice:

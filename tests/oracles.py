@@ -1,4 +1,4 @@
-"""Independent answers, written out by hand with NumPy, SciPy and mpmath: nothing of zigp is used."""
+"""Independent answers, by hand with NumPy, SciPy and mpmath: nothing of zigp is used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def probit_moments(mean: float, var: float) -> tuple[mp.mpf, mp.mpf]:
 
 
 def probit_gradient(mean: float, var: float) -> tuple[tuple[mp.mpf, ...], tuple[mp.mpf, ...]]:
-    """(∂/∂mean, ∂/∂var) of E[Φ] and of Var[Φ], by differentiating E[Φ²] − E[Φ]² under thirty digits.
+    """(∂/∂mean, ∂/∂var) of E[Φ] and of Var[Φ] = E[Φ²] − E[Φ]², to thirty digits.
 
     ∂E/∂μ = E[φ(g)] and, by Price's theorem, ∂E/∂σ² = ½ E[d²/dg²], for Φ and for Φ².
     """

@@ -72,7 +72,7 @@ def one_point_latent(x: float, mean: float, var: float, prior_mean: float = 0.0)
     factor = np.array([[0.5 * np.log(var)]])
     return with_jitter(
         eqx.tree_at(
-            lambda l: (l.q_mean, l.q_cov.factor, l.prior_mean),
+            lambda gp: (gp.q_mean, gp.q_cov.factor, gp.prior_mean),
             latent,
             (whitened, factor, np.asarray(prior_mean)),
         ),
@@ -126,7 +126,7 @@ def test_bound_stays_below_the_evidence_of_two_points(y):
             root = np.tril(rng.normal(scale=0.5, size=(2, 2)))
             latents.append(
                 eqx.tree_at(
-                    lambda l: (l.q_mean, l.q_cov.factor), latent, (rng.normal(size=2), root)
+                    lambda gp: (gp.q_mean, gp.q_cov.factor), latent, (rng.normal(size=2), root)
                 )
             )
         model = zero_inflated_gp(*latents, Gaussian.of_variance(noise))
@@ -155,7 +155,7 @@ def test_optimal_q_at_the_data_gives_the_exact_marginal_likelihood():
     S = np.linalg.inv(np.eye(12) + L.T @ L / noise)
     root = np.linalg.cholesky(S)
     latent = eqx.tree_at(
-        lambda l: (l.q_mean, l.q_cov.factor, l.jitter),
+        lambda gp: (gp.q_mean, gp.q_cov.factor, gp.jitter),
         latent,
         (S @ L.T @ y / noise, np.tril(root, -1) + np.diag(np.log(np.diag(root))), np.asarray(0.0)),
     )

@@ -11,7 +11,6 @@ from models_by_hand import random_latent, random_lattice
 from test_objective import masked, random_batch, random_zigp
 
 from zigp import training
-from zigp.batch import Batch
 from zigp.likelihoods import Gaussian
 from zigp.models import gp_regression
 from zigp.objective import bound
@@ -101,7 +100,7 @@ def test_each_group_follows_its_own_rate():
 
 
 def test_adam_steps_have_the_size_the_schedule_says():
-    """Adam's first step is the learning rate; a constant schedule keeps it, a given one scales it."""
+    """Adam's first step is the learning rate; a schedule of one's own scales it."""
     model = gp_regression(random_latent(0), Gaussian.of_variance(5.0))
     batch = random_batch(0, random_lattice(0))
     rates = dict.fromkeys(GROUPS, 0.0) | {"noise": 0.1}
@@ -155,7 +154,7 @@ def test_more_jitter_rescues_what_rounding_broke():
     """Coinciding inducing inputs without any jitter have no Cholesky factor."""
     model, (cells, _) = random_zigp(7), masked()
     f = model.latents["f"]
-    twins = eqx.tree_at(lambda l: l.inducing[1].offset, f, np.ones_like(f.inducing[1].offset))
+    twins = eqx.tree_at(lambda gp: gp.inducing[1].offset, f, np.ones_like(f.inducing[1].offset))
     model = eqx.tree_at(lambda m: m.latents["f"], model, twins)
     broken = eqx.tree_at(lambda m: m.latents["f"].jitter, model, np.asarray(-1e-9))
     fit = train(broken, cells, Settings(steps=20))

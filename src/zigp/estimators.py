@@ -105,8 +105,6 @@ class _SparseGP(RegressorMixin, BaseEstimator):
         again = self.warm_start and hasattr(self, "model_")
         rows, target = self._checked(X, y, reset=not again)
         weight = _weights(sample_weight, rows)
-        if not weight.any():
-            raise ValueError("Every sample_weight is zero: there is nothing to fit.")
         seed = int(check_random_state(self.random_state).randint(2**31))
         settings = self._settings(seed)
         if not again:

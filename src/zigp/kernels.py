@@ -39,7 +39,7 @@ __all__ = [
     "Sum",
 ]
 
-Values = float | Sequence[float] | np.ndarray | Array  # what a user may give
+Values = float | int | Sequence[float] | np.ndarray | Array  # what a user may give
 Parameter = Array | np.ndarray
 
 EARTH_RADIUS_KM = 6371.0088  # mean radius of the International Union of Geodesy and Geophysics
@@ -70,7 +70,7 @@ class Kernel(eqx.Module):
     def __add__(self, other: Kernel) -> Sum:
         return Sum((self, other))
 
-    def __mul__(self, other: Kernel | float) -> Kernel:
+    def __mul__(self, other: Kernel | float | int) -> Kernel:
         return Product((self, other)) if isinstance(other, Kernel) else Scaled(self, other)
 
     __rmul__ = __mul__
@@ -170,7 +170,7 @@ class Periodic(Kernel):
     log_lengthscale: Parameter | None
     period: float = eqx.field(static=True)
 
-    def __init__(self, period: float, lengthscale: Values = 1.0):
+    def __init__(self, period: float | int, lengthscale: Values = 1.0):
         if not (np.isfinite(period) and period > 0):
             raise ValueError(f"period must be a positive number, not {period!r}.")
         self.period = float(period)
