@@ -2,11 +2,12 @@
 # make demo    the main job on simulated rain: fit, score, draw
 # make test    every test not marked slow
 # make check   linter, formatter, types
+# make bench   measure against peers (see benchmarks/README.md)
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-slow check format bench
+.PHONY: setup demo test test-slow check format bench bench-check
 
 setup: .venv/ready
 
@@ -34,3 +35,17 @@ check: setup
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+PEER_PYTHON ?= python3.11
+GPYTORCH := benchmarks/.peers/gpytorch
+
+bench: setup $(GPYTORCH)/ready
+	$(BIN)/python benchmarks/run.py
+
+bench-check: setup
+	$(BIN)/python benchmarks/run.py --check
+
+$(GPYTORCH)/ready:
+	$(PEER_PYTHON) -m venv $(GPYTORCH)
+	$(GPYTORCH)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 gpytorch
+	@touch $@

@@ -1,0 +1,52 @@
+"""The command, typed as a user would."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ZIGP = Path(sys.executable).with_name("zigp")
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([ZIGP, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+def table_rows(text: str, bar: str) -> dict[str, list[float]]:
+    rows = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(bar)[1:-1]]
+        if len(cells) == 7 and re.fullmatch(r"[0-9.]+", cells[1]):
+            rows[cells[0]] = [float(cell) for cell in cells[1:]]
+    return rows
+
+
+def test_demo_prints_scores_and_saves_a_figure_as_the_readme_says(tmp_path):
+    done = run("demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "zigp-demo" / "rain.png").stat().st_size > 20_000
+    printed = table_rows(done.stdout, "│")
+    promised = table_rows((ROOT / "README.md").read_text(), "|")
+    assert list(printed) == list(promised) == ["Zero", "GPr", "ZiGP"]
+    for model, row in promised.items():
+        assert printed[model] == pytest.approx(row, abs=0.03)
+    assert "ZeroInflatedGPRegressor: step" in done.stderr  # progress, apart from the results
+
+
+def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path):
+    (tmp_path / "taken").write_text("")
+    done = run("demo", "--out", "taken/folder", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Cannot write to taken/folder: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_help_shows_an_example(tmp_path):
+    done = run("demo", "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "Example: zigp demo" in done.stdout
