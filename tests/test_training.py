@@ -44,7 +44,7 @@ def test_the_same_seed_gives_the_same_bits():
 def test_minibatch_bounds_of_a_pass_average_to_the_whole():
     model, (cells, _) = random_zigp(1), masked(1)
     size = 6
-    rows = training._whole_batches(jax.tree.map(jnp.asarray, cells), size)
+    rows, size = training._whole_batches(jax.tree.map(jnp.asarray, cells), size)
     batches = rows.y.size // size
     order = jax.random.permutation(jax.random.key(0), rows.y.size)
     values = [
@@ -56,7 +56,7 @@ def test_minibatch_bounds_of_a_pass_average_to_the_whole():
 def test_every_pass_visits_every_row_in_a_new_order():
     _, rows = masked()
     size, seen = 5, []
-    data = training._whole_batches(jax.tree.map(jnp.asarray, rows), size)
+    data, size = training._whole_batches(jax.tree.map(jnp.asarray, rows), size)
     batches = data.y.size // size
     order = jnp.arange(data.y.size)
     for step in range(2 * batches):

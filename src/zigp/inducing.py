@@ -26,9 +26,9 @@ class Inducing(eqx.Module):
     columns in any unit.
     """
 
-    offset: Float[ArrayLike, "M D"]
-    origin: Float[ArrayLike, " D"]
-    spread: Float[ArrayLike, " D"]
+    offset: Float[ArrayLike, "*lead M D"]
+    origin: Float[ArrayLike, "*lead D"]
+    spread: Float[ArrayLike, "*lead D"]
 
     @classmethod
     def at(cls, Z: np.ndarray) -> Inducing:

@@ -79,7 +79,8 @@ class Kernel(eqx.Module):
 class Stationary(Kernel):
     """A kernel of scaled distance: one length-scale per column (ARD), or one for all."""
 
-    log_lengthscale: Parameter | None
+    log_lengthscale: Parameter | None  # in the unit below, which is not learned
+    unit: Parameter
     metric: str = eqx.field(static=True)
 
     def __init__(
@@ -93,11 +94,17 @@ class Stationary(Kernel):
         if metric == "chordal" and lengthscale is not None and np.ndim(lengthscale) > 0:
             raise ValueError("A chordal kernel has one lengthscale, in km: give a single number.")
         self.log_lengthscale = _log(lengthscale, "lengthscale")
+        self.unit = np.ones(())
         self.metric = metric
 
     @property
-    def lengthscale(self) -> Array:
+    def relative_lengthscale(self) -> Array:
+        """The length-scale in standard deviations of the input columns."""
         return jnp.exp(jnp.asarray(self.log_lengthscale))
+
+    @property
+    def lengthscale(self) -> Array:
+        return jax.lax.stop_gradient(jnp.asarray(self.unit)) * self.relative_lengthscale
 
     @abstractmethod
     def correlation(self, r2: Array) -> Array:
@@ -117,17 +124,24 @@ class Stationary(Kernel):
                 f"A chordal kernel needs exactly two columns, latitude and longitude; it was "
                 f"given {X.shape[1]}. Name them with latlon=, or use .on(lat, lon)."
             )
-        if self.log_lengthscale is not None:
-            _check_columns(self.log_lengthscale, X, "lengthscale")
-            return self
         if self.metric == "chordal":
             # A patch of a sphere varies in two directions, wherever it lies.
             km = np.sqrt(np.var(np.asarray(_on_sphere(jnp.asarray(X))), axis=0).sum() / 2.0)
-            guess = np.asarray(reach * (km if km > 0 else 1.0))
+            unit = np.asarray(km if km > 0 else 1.0)
         else:
-            guess = reach * _spread(X)
+            unit = _spread(X)
+        if self.log_lengthscale is None:
+            log_lengthscale = np.full(unit.shape, np.log(reach))
+        else:
+            _check_columns(self.log_lengthscale, X, "lengthscale")
+            if np.ndim(self.log_lengthscale) == 0:
+                unit = np.exp(np.mean(np.log(unit)))
+            log_lengthscale = np.asarray(self.log_lengthscale - np.log(unit / self.unit))
         return eqx.tree_at(
-            lambda k: k.log_lengthscale, self, np.log(guess), is_leaf=lambda leaf: leaf is None
+            lambda k: (k.log_lengthscale, k.unit),
+            self,
+            (log_lengthscale, np.asarray(unit)),
+            is_leaf=lambda leaf: leaf is None,
         )
 
 

@@ -13,11 +13,13 @@ at a time. Plain inducing points are the case of one group. No Kronecker product
 
 from __future__ import annotations
 
+import dataclasses
 from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from functools import reduce
 from math import prod
 from operator import mul
-from typing import Literal
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -33,7 +35,16 @@ from zigp.batch import Lattice, Rows
 from zigp.inducing import Inducing
 from zigp.kernels import Kernel
 
-__all__ = ["Covariance", "Dense", "Diagonal", "Kronecker", "LatentGP", "Moments", "Projection"]
+__all__ = [
+    "Covariance",
+    "Dense",
+    "Diagonal",
+    "Kronecker",
+    "LatentGP",
+    "Moments",
+    "Projection",
+    "family",
+]
 
 CovarianceName = Literal["diagonal", "dense", "kronecker"]
 
@@ -234,16 +245,23 @@ class Projection(eqx.Module):
 
 
 class LatentGP(eqx.Module):
-    """A latent function under q: prior mean β, prior variance v, kernels, inducing inputs, q."""
+    """A latent function under q: prior mean β, prior variance v, kernels, inducing inputs, q.
+
+    It may be a whole family of latents (see `family`): then every array has `leading` axes more, in
+    front, except that kernels and inducing inputs have none where they are `shared`. A family is
+    computed as one batch.
+    """
 
     kernels: tuple[Kernel, ...]
-    inducing: tuple[Inducing, ...]
+    inducing: tuple[Inducing, ...] | None  # None: those of another latent, see zigp.models
     q_mean: ArrayLike
     q_cov: Covariance
     log_variance: ArrayLike
     prior_mean: ArrayLike
     jitter: ArrayLike
     columns: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    leading: int = eqx.field(static=True, default=0)
+    shared: bool = eqx.field(static=True, default=False)
 
     @classmethod
     def create(
@@ -278,14 +296,47 @@ class LatentGP(eqx.Module):
 
     @property
     def Z(self) -> tuple[Array, ...]:
-        return tuple(group.Z for group in self.inducing)
+        return tuple(group.Z for group in self._groups)
+
+    @property
+    def _groups(self) -> tuple[Inducing, ...]:
+        assert self.inducing is not None, "take it from its model, which knows whose it shares"
+        return self.inducing
+
+    def marginal(self, at: Rows | Lattice) -> Moments:
+        """Mean and variance at every input: leading axes of the family, then the inputs' shape."""
+        return self._each(lambda gp: gp._marginal(at))
+
+    def kl(self) -> Array:
+        """KL(q(w) ‖ N(0, I)) = ½ (tr S + |m|² − M − log |S|), over the whole family."""
+        return jnp.sum(self._each(lambda gp: gp._kl()))
+
+    def draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
+        """n functions from q, each drawn jointly over all inputs."""
+        shape = np.shape(self.log_variance)[: self.leading]
+        keys = jax.random.split(key, shape)
+        draws = self._each(lambda gp, key: gp._draw(key, at, n), keys)
+        return jnp.moveaxis(draws, self.leading, 0)
+
+    def _each(self, function: Callable, *mapped: Array) -> Any:
+        """A function of one latent, over the family at once."""
+        paths, structure = jax.tree_util.tree_flatten_with_path(self)
+        common = {"kernels", "inducing"} if self.shared else set()
+        axes = [None if path[0].name in common else 0 for path, _ in paths]
+
+        def one(leaves: list[Array], *args: Array) -> Any:
+            return function(jax.tree.unflatten(structure, leaves), *args)
+
+        for _ in range(self.leading):
+            one = jax.vmap(one, in_axes=(axes, *(0 for _ in mapped)))
+        return one([jnp.asarray(leaf) for _, leaf in paths], *mapped)
 
     def project(self, at: Rows | Lattice) -> Projection:
         """A at the inputs, for a latent of unit amplitude."""
         at, spots, shape = self._aligned(at)
         A, prior = [], []
         for kernel, group, columns, spot in zip(
-            self.kernels, self.inducing, self.columns, spots, strict=True
+            self.kernels, self._groups, self.columns, spots, strict=True
         ):
             X = _select(at, columns, spot)
             L = cholesky(kernel(group.Z, group.Z), self.jitter)
@@ -293,8 +344,7 @@ class LatentGP(eqx.Module):
             prior.append(kernel.diag(X))
         return Projection(tuple(A), tuple(prior), spots, shape)
 
-    def marginal(self, at: Rows | Lattice) -> Moments:
-        """Mean and variance of the latent at every input, shaped as the inputs."""
+    def _marginal(self, at: Rows | Lattice) -> Moments:
         projection = self.project(at)
         mean = self._in_units(projection.mean(jnp.asarray(self.q_mean)))
         var = self.variance * projection.var(self.q_cov)
@@ -304,13 +354,12 @@ class LatentGP(eqx.Module):
         """β + √v h."""
         return jnp.asarray(self.prior_mean) + jnp.sqrt(self.variance) * h
 
-    def kl(self) -> Array:
-        """KL(q(w) ‖ N(0, I)) = ½ (tr S + |m|² − M − log |S|)."""
+    def _kl(self) -> Array:
         m = jnp.asarray(self.q_mean)
         return 0.5 * (self.q_cov.trace() + jnp.sum(m * m) - m.size - self.q_cov.logdet())
 
-    def draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
-        """n functions from q, each drawn jointly over all inputs.
+    def _draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
+        """One latent's draws.
 
         With R Rᵀ = K(X, X) − AᵀA and w ~ q, rows give h = Aᵀw + R ε. On a lattice the prior draw
         factors, h₀ = ([A_1ᵀ R_1] ⊗ [A_2ᵀ R_2] ⊗ …) ν, and q moves the part of it that the
@@ -362,6 +411,20 @@ class LatentGP(eqx.Module):
                 return at, spots, at.shape
         rows = at.rows()
         return rows, (0,) * len(self.columns), rows.shape
+
+
+def family(
+    members: Sequence[LatentGP], shape: tuple[int, ...], *, shared: bool = False
+) -> LatentGP:
+    """Latents of one kind as one batch of the given shape, in row-major order.
+
+    With `shared`, all have the kernels and inducing inputs of the first.
+    """
+    stacked = jax.tree.map(
+        lambda *leaves: np.stack(leaves).reshape(*shape, *np.shape(leaves[0])), *members
+    )
+    common = {"kernels": members[0].kernels, "inducing": members[0].inducing} if shared else {}
+    return dataclasses.replace(stacked, leading=len(shape), shared=shared, **common)
 
 
 def default_jitter(dtype: str) -> float:

@@ -43,7 +43,7 @@ class Likelihood(eqx.Module):
 
     @abstractmethod
     def observe(self, key: PRNGKeyArray, signal: Array) -> Array:
-        """Draw observations of given signal values."""
+        """Draw observations of given signal values, [draws, outputs, inputs]."""
 
 
 class Gaussian(Likelihood):
@@ -68,15 +68,23 @@ class Gaussian(Likelihood):
         s = signal.moments(marginals)
         observed = batch.weight > 0
         error = (jnp.where(observed, batch.y, 0.0) - s.mean) ** 2 + s.var
-        density = -0.5 * (jnp.log(2.0 * np.pi * self.noise) + error / self.noise)
+        noise = self._along(s.mean)
+        density = -0.5 * (jnp.log(2.0 * np.pi * noise) + error / noise)
         return jnp.sum(batch.weight * density)
 
     def moments(self, signal: Signal, marginals: Marginals) -> Moments:
         s = signal.moments(marginals)
-        return Moments(s.mean, s.var + self.noise)
+        return Moments(s.mean, s.var + self._along(s.mean))
 
     def predictive(self, signal: Signal, marginals: Marginals) -> Mixture:
-        return mixture(signal, marginals).widened(self.noise)
+        mixed = mixture(signal, marginals)
+        return mixed.widened(self._along(mixed.mean[0]))
 
     def observe(self, key: PRNGKeyArray, signal: Array) -> Array:
-        return signal + jnp.sqrt(self.noise) * jax.random.normal(key, signal.shape, signal.dtype)
+        noise = jax.random.normal(key, signal.shape, signal.dtype)
+        return signal + jnp.sqrt(self._along(signal[0])) * noise
+
+    def _along(self, values: Array) -> Array:
+        """σ² of each output, lined up with values of shape [outputs, inputs]."""
+        noise = self.noise
+        return noise.reshape(*noise.shape, *(1,) * (values.ndim - noise.ndim))

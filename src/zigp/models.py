@@ -7,9 +7,9 @@ import equinox as eqx
 from zigp.batch import Lattice, Rows
 from zigp.latent import LatentGP, Moments
 from zigp.likelihoods import Likelihood
-from zigp.signal import Gate, Latent, Signal
+from zigp.signal import Gate, Latent, Signal, Total
 
-__all__ = ["Model", "gp_regression", "zero_inflated_gp"]
+__all__ = ["Model", "gp_network", "gp_regression", "zero_inflated_gp"]
 
 
 class Model(eqx.Module):
@@ -18,10 +18,26 @@ class Model(eqx.Module):
     latents: dict[str, LatentGP]
     likelihood: Likelihood
     signal: Signal = eqx.field(static=True)
+    # Latents without inducing inputs of their own, and whose they take.
+    tied: tuple[tuple[str, str], ...] = eqx.field(static=True, default=())
+    # Gamma(shape, rate) on the relative length-scales of a latent.
+    priors: tuple[tuple[str, float, float], ...] = eqx.field(static=True, default=())
+
+    def complete(self) -> dict[str, LatentGP]:
+        """The latents, each with inducing inputs."""
+        return self.latents | {
+            name: eqx.tree_at(
+                lambda gp: gp.inducing,
+                self.latents[name],
+                self.latents[source].inducing,
+                is_leaf=lambda leaf: leaf is None,
+            )
+            for name, source in self.tied
+        }
 
     def marginals(self, at: Rows | Lattice) -> dict[str, Moments]:
         """Every latent's mean and variance at the inputs."""
-        return {name: latent.marginal(at) for name, latent in self.latents.items()}
+        return {name: latent.marginal(at) for name, latent in self.complete().items()}
 
 
 def gp_regression(f: LatentGP, likelihood: Likelihood) -> Model:
@@ -32,3 +48,27 @@ def gp_regression(f: LatentGP, likelihood: Likelihood) -> Model:
 def zero_inflated_gp(f: LatentGP, g: LatentGP, likelihood: Likelihood) -> Model:
     """The zero-inflated GP: Φ(g(x)) f(x)."""
     return Model({"f": f, "g": g}, likelihood, Gate("g") * Latent("f"))
+
+
+def gp_network(
+    f: LatentGP,
+    W: LatentGP,
+    likelihood: Likelihood,
+    *,
+    g: LatentGP | None = None,
+    k: LatentGP | None = None,
+    priors: tuple[tuple[str, float, float], ...] = (),
+) -> Model:
+    """A GP regression network: Σ_q W_qp(x) f_q(x).
+
+    f is a family over q and W over q and p. With gates g over q and p it is the sparse network,
+    Σ_q Φ(g_qp) W_qp f_q; with gates k over q the latents themselves are sparse, Φ(k_q) f_q. A gate
+    without inducing inputs takes those of what it gates.
+    """
+    latents, term = {"f": f, "W": W}, Latent("W", "qp") * Latent("f", "q")
+    tied = []
+    for name, gate, letters, gated in (("g", g, "qp", "W"), ("k", k, "q", "f")):
+        if gate is not None:
+            latents[name], term = gate, Gate(name, letters) * term
+            tied += [] if gate.inducing is not None else [(name, gated)]
+    return Model(latents, likelihood, Total("q", term), tuple(tied), priors)

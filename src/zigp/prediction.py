@@ -108,9 +108,9 @@ def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> 
     keys = jax.random.split(key, len(model.latents) + 1)
     values = {
         name: latent.draw(k, at, n)
-        for (name, latent), k in zip(model.latents.items(), keys[1:], strict=True)
+        for (name, latent), k in zip(model.complete().items(), keys[1:], strict=True)
     }
-    signal = model.signal.value(values)
+    signal = jax.vmap(model.signal.value)(values)
     return model.likelihood.observe(keys[0], signal) if noise else signal
 
 

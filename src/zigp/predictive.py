@@ -6,6 +6,8 @@ observation; integrating over them leaves a mixture whose weights come from a qu
 
 from __future__ import annotations
 
+from math import prod
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -69,22 +71,29 @@ class Mixture(eqx.Module):
 
 
 def mixture(signal: Signal, marginals: Marginals) -> Mixture:
-    """A signal's distribution at every input as a mixture of normals."""
+    """A signal's distribution at every input and output, as a mixture of normals.
+
+    Only marginals are asked for, so one set of nodes serves all outputs.
+    """
     parts = signal.conditioners()
-    xi, weight = _standard_normal_rule(len(parts))
-    shape = signal.moments(marginals).mean.shape
-    dtype = signal.moments(marginals).mean.dtype
-    nodes = {
-        part: jnp.asarray(x, dtype).reshape(-1, *(1,) * len(shape))
-        for part, x in zip(parts, xi.T, strict=True)
-    }
-    given = signal.given(marginals, nodes)
-    J = len(weight)
-    return Mixture(
-        jnp.asarray(weight, dtype),
-        jnp.broadcast_to(given.mean, (J, *shape)),
-        jnp.broadcast_to(given.var, (J, *shape)),
-    )
+    moments = signal.moments(marginals)
+    shapes = []
+    for part in parts:
+        sizes = zip(part.axes, part.moments(marginals).mean.shape, strict=False)
+        inputs = moments.mean.ndim - len(signal.axes)
+        shapes.append([1 if a in signal.axes else n for a, n in sizes] + [1] * inputs)
+    xi, weight = _standard_normal_rule(sum(prod(shape) for shape in shapes))
+    split = np.split(xi, np.cumsum([prod(shape) for shape in shapes])[:-1], axis=1)
+    nodes = [
+        jnp.asarray(x.reshape(-1, *shape), moments.mean.dtype)
+        for x, shape in zip(split, shapes, strict=False)
+    ]
+
+    def given_nodes(at: list[Array]) -> Moments:
+        return signal.given(marginals, dict(zip(parts, at, strict=True)))
+
+    given = jax.vmap(given_nodes, axis_size=len(weight))(nodes)
+    return Mixture(jnp.asarray(weight, moments.mean.dtype), given.mean, given.var)
 
 
 def _standard_normal_rule(dimensions: int) -> tuple[np.ndarray, np.ndarray]:

@@ -2,11 +2,13 @@
 
 A signal is built from latents by name,
 
-    Gate("g") * Latent("f")                        the zero-inflated GP
-    Latent("w1") * Latent("f1") + Latent("w2") * Latent("f2")
+    Gate("g") * Latent("f")                                    the zero-inflated GP
+    Total("q", Latent("W", "qp") * Latent("f", "q"))           the GP network
 
-and knows nothing of where their marginals come from. Under the variational posterior the
-latents are independent at every input, so means and variances compose exactly:
+and knows nothing of where their marginals come from. A name may stand for a whole family of
+latents, with a letter for each of its axes: W holds one for every q and p. Products line families
+up by their letters, and a total adds up along one. Under the variational posterior the latents are
+independent at every input, so means and variances compose exactly:
 
     product    mean = m_a m_b,    var = m_a² v_b + m_b² v_a + v_a v_b
     sum        mean = Σ m,        var = Σ v
@@ -23,13 +25,14 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
 
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from zigp.latent import Moments
 from zigp.special import normal_cdf, probit_moments
 
-__all__ = ["Gate", "Latent", "Product", "Signal", "Sum"]
+__all__ = ["Gate", "Latent", "Product", "Signal", "Sum", "Total"]
 
 Marginals = Mapping[str, Moments]
 Nodes = Mapping["Signal", Array]
@@ -40,8 +43,13 @@ class Signal(ABC):
 
     @property
     @abstractmethod
-    def names(self) -> tuple[str, ...]:
+    def leaves(self) -> tuple[Latent, ...]:
         """The latents in it."""
+
+    @property
+    @abstractmethod
+    def axes(self) -> str:
+        """The letters of its leading axes, before those of the inputs."""
 
     @property
     def gaussian(self) -> bool:
@@ -80,10 +88,15 @@ class Latent(Signal):
     """A Gaussian process as it is."""
 
     name: str
+    letters: str = ""
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return (self.name,)
+    def axes(self) -> str:
+        return self.letters
+
+    @property
+    def leaves(self) -> tuple[Latent, ...]:
+        return (self,)
 
     @property
     def gaussian(self) -> bool:
@@ -108,8 +121,8 @@ class Gate(Signal):
 
     of: Signal
 
-    def __init__(self, of: Signal | str):
-        of = Latent(of) if isinstance(of, str) else of
+    def __init__(self, of: Signal | str, letters: str = ""):
+        of = Latent(of, letters) if isinstance(of, str) else of
         if not of.gaussian:
             raise ValueError(
                 f"A gate needs a latent or a sum of latents inside, not {type(of).__name__}: "
@@ -118,8 +131,12 @@ class Gate(Signal):
         object.__setattr__(self, "of", of)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return self.of.names
+    def axes(self) -> str:
+        return self.of.axes
+
+    @property
+    def leaves(self) -> tuple[Latent, ...]:
+        return self.of.leaves
 
     def moments(self, marginals: Marginals) -> Moments:
         g = self.of.moments(marginals)
@@ -146,17 +163,23 @@ class Product(Signal):
         _refuse_repeats(self, self.parts)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for part in self.parts for name in part.names)
+    def axes(self) -> str:
+        return _union(self.parts)
+
+    @property
+    def leaves(self) -> tuple[Latent, ...]:
+        return tuple(leaf for part in self.parts for leaf in part.leaves)
 
     def factors(self) -> tuple[Signal, ...]:
         return self.parts
 
     def moments(self, marginals: Marginals) -> Moments:
-        return reduce(_times, (part.moments(marginals) for part in self.parts))
+        parts = ((part, part.moments(marginals)) for part in self.parts)
+        return reduce(_times, (_aligned(m, part.axes, self.axes) for part, m in parts))
 
     def value(self, values: Mapping[str, Array]) -> Array:
-        return reduce(mul, (part.value(values) for part in self.parts))
+        parts = (_aligned(part.value(values), part.axes, self.axes) for part in self.parts)
+        return reduce(mul, parts)
 
     @property
     def _free(self) -> int:
@@ -172,10 +195,10 @@ class Product(Signal):
 
     def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
         parts = (
-            part.given(marginals, nodes, fixed=fixed or i != self._free)
+            (part, part.given(marginals, nodes, fixed=fixed or i != self._free))
             for i, part in enumerate(self.parts)
         )
-        return reduce(_times, parts)
+        return reduce(_times, (_aligned(m, part.axes, self.axes) for part, m in parts))
 
 
 @dataclass(frozen=True)
@@ -188,24 +211,74 @@ class Sum(Signal):
         _refuse_repeats(self, self.parts)
 
     @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(name for part in self.parts for name in part.names)
+    def axes(self) -> str:
+        return _union(self.parts)
+
+    @property
+    def leaves(self) -> tuple[Latent, ...]:
+        return tuple(leaf for part in self.parts for leaf in part.leaves)
 
     @property
     def gaussian(self) -> bool:
         return all(part.gaussian for part in self.parts)
 
     def moments(self, marginals: Marginals) -> Moments:
-        return reduce(_plus, (part.moments(marginals) for part in self.parts))
+        parts = ((part, part.moments(marginals)) for part in self.parts)
+        return reduce(_plus, (_aligned(m, part.axes, self.axes) for part, m in parts))
 
     def value(self, values: Mapping[str, Array]) -> Array:
-        return reduce(add, (part.value(values) for part in self.parts))
+        parts = (_aligned(part.value(values), part.axes, self.axes) for part in self.parts)
+        return reduce(add, parts)
 
     def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
         return tuple(leaf for part in self.parts for leaf in part.conditioners(fixed=fixed))
 
     def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
-        return reduce(_plus, (part.given(marginals, nodes, fixed=fixed) for part in self.parts))
+        parts = ((part, part.given(marginals, nodes, fixed=fixed)) for part in self.parts)
+        return reduce(_plus, (_aligned(m, part.axes, self.axes) for part, m in parts))
+
+
+@dataclass(frozen=True)
+class Total(Signal):
+    """The sum of a family of independent signals along one of its axes."""
+
+    letter: str
+    of: Signal
+
+    def __post_init__(self) -> None:
+        if without := [leaf.name for leaf in self.of.leaves if self.letter not in leaf.axes]:
+            raise ValueError(
+                f"A total over {self.letter!r} would count latent {', '.join(map(repr, without))}, "
+                f"which has no axis {self.letter!r}, more than once in one output."
+            )
+
+    @property
+    def axes(self) -> str:
+        return self.of.axes.replace(self.letter, "")
+
+    @property
+    def leaves(self) -> tuple[Latent, ...]:
+        return self.of.leaves
+
+    @property
+    def gaussian(self) -> bool:
+        return self.of.gaussian
+
+    def moments(self, marginals: Marginals) -> Moments:
+        return self._added(self.of.moments(marginals))
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        return jnp.sum(self.of.value(values), axis=self.of.axes.index(self.letter))
+
+    def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
+        return self.of.conditioners(fixed=fixed)
+
+    def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
+        return self._added(self.of.given(marginals, nodes, fixed=fixed))
+
+    def _added(self, terms: Moments) -> Moments:
+        axis = self.of.axes.index(self.letter)
+        return Moments(jnp.sum(terms.mean, axis), jnp.sum(terms.var, axis))
 
 
 def _times(a: Moments, b: Moments) -> Moments:
@@ -215,6 +288,21 @@ def _times(a: Moments, b: Moments) -> Moments:
 
 def _plus(a: Moments, b: Moments) -> Moments:
     return Moments(a.mean + b.mean, a.var + b.var)
+
+
+def _union(parts: tuple[Signal, ...]) -> str:
+    """The axes of a combination: those of its largest part, which hold all the others' in order."""
+    axes = max((part.axes for part in parts), key=len)
+    for part in parts:
+        if "".join(letter for letter in axes if letter in part.axes) != part.axes:
+            raise ValueError(f"Axes {part.axes!r} do not line up with {axes!r} in one signal.")
+    return axes
+
+
+def _aligned[T: (Array, Moments)](values: T, have: str, want: str) -> T:
+    """Insert an axis of length 1 for every letter of `want` that is not in `have`."""
+    new = [i for i, letter in enumerate(want) if letter not in have]
+    return jax.tree.map(lambda array: jnp.expand_dims(array, new), values)
 
 
 def _at_node(of: Signal, marginals: Marginals, nodes: Nodes) -> Moments:
@@ -228,7 +316,7 @@ def _terms(signal: Signal) -> tuple[Signal, ...]:
 
 
 def _refuse_repeats(signal: Signal, parts: tuple[Signal, ...]) -> None:
-    names = [name for part in parts for name in part.names]
+    names = [leaf.name for part in parts for leaf in part.leaves]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(

@@ -8,7 +8,7 @@ the same shapes share one compilation.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -21,9 +21,9 @@ from jax import Array
 
 from zigp.batch import Batch, Rows
 from zigp.models import Model
-from zigp.objective import bound
+from zigp.objective import objective
 
-__all__ = ["GROUPS", "Fit", "Progress", "Settings", "parameters", "train"]
+__all__ = ["GROUPS", "Fit", "Progress", "Settings", "parameters", "train", "train_restarts"]
 
 GROUPS = ("variational", "kernel", "inducing", "noise")
 
@@ -138,10 +138,10 @@ class Fit:
 
 
 class _State(eqx.Module):
-    model: Model
+    model: Model  # with several restarts, every array has them along its first axis
     adam: Any
     step: Array
-    bounds: Array  # of this chunk
+    bounds: Array  # of this chunk, [restarts, steps]
     order: Array | None  # the rows of this pass over the data, where it goes by minibatches
 
 
@@ -153,70 +153,99 @@ def train(
     *,
     shift: float = 0.0,
 ) -> Fit:
-    """Maximise the bound; `shift` is added to every bound that is reported.
+    """Maximise the objective; `shift` is added to every bound that is reported.
 
     A chunk of steps that ends at a bound which is not finite is run again from its start with
     ten times the jitter; if that fails too, training stops at the last good parameters.
     """
+    return _train(model, data, settings, progress, shift, restarts=None)[0]
+
+
+def train_restarts(
+    models: Sequence[Model],
+    data: Batch,
+    settings: Settings,
+    progress: Callable[[Progress], None] | None = None,
+    *,
+    shift: float = 0.0,
+) -> list[Fit]:
+    """Train models of one structure together, in one compiled program.
+
+    A restart whose bound stops being finite is frozen at its last good parameters and marked as
+    failed; the others go on.
+    """
+    stacked = jax.tree.map(lambda *leaves: np.stack(leaves), *models)
+    return _train(stacked, data, settings, progress, shift, restarts=len(models))
+
+
+def _train(
+    model: Model,
+    data: Batch,
+    settings: Settings,
+    progress: Callable[[Progress], None] | None,
+    shift: float,
+    restarts: int | None,
+) -> list[Fit]:
+    start = time.monotonic()
     model = jax.tree.map(jnp.asarray, model)
     data = jax.tree.map(jnp.asarray, data)
-    rates = _rates(model, settings)
-    key = jax.random.key(settings.seed)
-    batch_size = settings.batch_size
-    if batch_size is not None and batch_size >= data.y.size:
-        batch_size = None
-    order = None
-    if batch_size is not None:
-        data = _whole_batches(data, batch_size)
-        order = jnp.arange(data.y.size)
-
-    start = time.monotonic()
-    bounds = jnp.zeros(settings.chunk)
-    state = _State(model, _ADAM.init(_learnable(model)), jnp.asarray(0), bounds, order)
     rows = max(float(jnp.sum(data.weight > 0)), 1.0)
-    history: list[np.ndarray] = []
-    retried: list[int] = []
-    stopped, failed, done = f"all {settings.steps} steps done", False, 0
+    rates, key = _rates(model, settings), jax.random.key(settings.seed)
+    batch_size, order = settings.batch_size, None
+    if batch_size is not None:
+        data, batch_size = _whole_batches(data, batch_size)
+        order = jnp.arange(data.y.shape[-1])
+    first = _ADAM.init if restarts is None else eqx.filter_vmap(_ADAM.init)
+    bounds = jnp.zeros((restarts or 1, settings.chunk))
+    state = _State(model, first(_learnable(model)), jnp.asarray(0), bounds, order)
 
     def advance(state: _State, count: int) -> _State:
+        counts = jnp.asarray(count), jnp.asarray(settings.steps)
         return _chunk(
-            state,
-            data,
-            rates,
-            key,
-            jnp.asarray(count),
-            jnp.asarray(settings.steps),
-            settings.schedule,
-            batch_size,
+            state, data, rates, key, *counts, settings.schedule, batch_size, restarts is not None
         )
 
-    while done < settings.steps:
+    alive = np.ones(restarts or 1, bool)
+    failures = [""] * len(alive)
+    history: list[np.ndarray] = []
+    retried: list[list[int]] = [[] for _ in alive]
+    stopped, done = f"all {settings.steps} steps done", 0
+    while done < settings.steps and alive.any():
         count = min(settings.chunk, settings.steps - done)
         after = advance(state, count)
-        if not _finite(after, count):
-            retried.append(done)
-            after = advance(_with_more_jitter(state), count)
-        if not _finite(after, count):
-            failed, stopped = True, _failure(done, np.asarray(after.bounds[:count]), settings)
-            break
-        state, done = after, done + count
-        history.append(np.asarray(state.bounds[:count], float) + shift)
-        gain = _gain(history, settings.patience) / rows
+        good = _finite(after, count)
+        if not good[alive].all():
+            again = advance(_with_more_jitter(state, ~good, restarts), count)
+            after = _chosen(good, after, again, restarts)
+            for i in np.flatnonzero(~good & alive).tolist():
+                retried[i].append(done)
+            good = _finite(after, count)
+        for i in np.flatnonzero(~good & alive).tolist():
+            failures[i] = _failure(done, np.asarray(after.bounds[i, :count]), settings)
+        alive &= good
+        state, done = _chosen(alive, after, state, restarts), done + count
+        path = np.asarray(after.bounds[:, :count], float) + shift
+        history.append(np.where(alive[:, None], path, np.nan))
+        gain = _gain([h[alive] for h in history], settings.patience) if alive.any() else np.inf
         elapsed = time.monotonic() - start
-        if progress is not None:
-            progress(
-                Progress(done, settings.steps, float(history[-1].mean()), gain * rows, elapsed)
-            )
-        if abs(gain) < settings.tol:
+        if progress is not None and alive.any():
+            best = float(history[-1][alive].mean(axis=1).max())
+            progress(Progress(done, settings.steps, best, gain, elapsed))
+        if abs(gain) / rows < settings.tol:
             stopped = f"the bound settled to within {settings.tol:g} per row (step {done})"
             break
         if settings.max_seconds is not None and elapsed >= settings.max_seconds:
             stopped = f"the time budget of {settings.max_seconds:g} s was spent (step {done})"
             break
 
-    trained = jax.tree.map(np.asarray, state.model)
-    path = np.concatenate(history) if history else np.zeros(0)
-    return Fit(trained, path, time.monotonic() - start, stopped, failed, retried)
+    seconds, trained = time.monotonic() - start, jax.tree.map(np.asarray, state.model)
+    bounds_of = np.concatenate(history, axis=1)
+    fits = []
+    for i, failure in enumerate(failures):
+        one = trained if restarts is None else jax.tree.map(lambda leaf, i=i: leaf[i], trained)
+        kept = bounds_of[i][np.isfinite(bounds_of[i])]
+        fits.append(Fit(one, kept, seconds, failure or stopped, bool(failure), retried[i]))
+    return fits
 
 
 @eqx.filter_jit
@@ -229,32 +258,42 @@ def _chunk(
     steps: Array,
     schedule: Schedule,
     batch_size: int | None,
+    many: bool,
 ) -> _State:
     """`count` Adam steps: count and the total number of steps are traced, not compiled in."""
+
+    def update(model: Model, adam: Any, batch: Batch, factor: Array) -> tuple[Model, Any, Array]:
+        value, gradient = eqx.filter_value_and_grad(_loss)(model, batch)
+        direction, adam = _ADAM.update(gradient, adam)
+        updates = jax.tree.map(lambda r, d: (-factor * r * d).astype(d.dtype), rates, direction)
+        return eqx.apply_updates(model, updates), adam, -value
 
     def step(i: Array, state: _State) -> _State:
         order = _order(state, key, batch_size)
         batch = _minibatch(data, order, state.step, batch_size)
-        value, gradient = eqx.filter_value_and_grad(_loss)(state.model, batch)
-        direction, adam = _ADAM.update(gradient, state.adam)
-        factor = _schedule(schedule, state.step / steps)
-        updates = jax.tree.map(lambda r, d: (-factor * r * d).astype(d.dtype), rates, direction)
-        model = eqx.apply_updates(state.model, updates)
-        return _State(model, adam, state.step + 1, state.bounds.at[i].set(-value), order)
+        factor = jnp.asarray(_schedule(schedule, state.step / steps))
+        over = jax.vmap(update, in_axes=(0, 0, None, None)) if many else update
+        model, adam, value = over(state.model, state.adam, batch, factor)
+        bounds = state.bounds.at[:, i].set(value)
+        return _State(model, adam, state.step + 1, bounds, order)
 
     return jax.lax.fori_loop(0, count, step, state)
 
 
 def _loss(model: Model, batch: Batch) -> Array:
-    return -bound(model, batch)
+    return -objective(model, batch)
 
 
-def _whole_batches(data: Batch, size: int) -> Batch:
-    """The data as rows, filled up with rows of weight 0 to whole minibatches."""
-    X, y, weight = data.at.rows().X, data.y.reshape(-1), data.weight.reshape(-1)
-    missing = -len(y) % size
+def _whole_batches(data: Batch, size: int) -> tuple[Batch, int]:
+    """The data as rows, filled up with rows of weight 0 to whole minibatches of the given size."""
+    X = jnp.asarray(data.at.rows().X)
+    outputs = data.y.shape[: data.y.ndim - len(data.at.shape)]
+    y, weight = (values.reshape(*outputs, len(X)) for values in (data.y, data.weight))
+    size = min(size, len(X))
+    missing = -len(X) % size
     X = jnp.concatenate([X, jnp.broadcast_to(X[:1], (missing, X.shape[1]))])
-    return Batch(Rows(X), jnp.pad(y, (0, missing)), jnp.pad(weight, (0, missing)))
+    filled = [jnp.pad(v, [(0, 0)] * len(outputs) + [(0, missing)]) for v in (y, weight)]
+    return Batch(Rows(X), *filled), size
 
 
 def _order(state: _State, key: Array, size: int | None) -> Array | None:
@@ -279,7 +318,7 @@ def _minibatch(data: Batch, order: Array | None, step: Array, size: int | None) 
     batches = len(order) // size
     part = jax.lax.dynamic_slice(order, ((step % batches) * size,), (size,))
     assert isinstance(data.at, Rows)
-    return Batch(Rows(data.at.X[part]), data.y[part], data.weight[part] * batches)
+    return Batch(Rows(data.at.X[part]), data.y[..., part], data.weight[..., part] * batches)
 
 
 def _schedule(schedule: Schedule, done: Array) -> Array | float:
@@ -337,22 +376,49 @@ def _rates(model: Model, settings: Settings) -> Model:
 
 
 def _gain(history: list[np.ndarray], patience: int) -> float:
-    """How much the bound rose between the last chunks and the same number before them."""
+    """How much the bound rose between the last chunks and the same number before them.
+
+    With several restarts: the change of the one that changed most.
+    """
     if len(history) < 2 * patience:
         return np.inf
-    means = [chunk.mean() for chunk in history]
-    return float(np.mean(means[-patience:]) - np.mean(means[-2 * patience : -patience]))
+    means = np.stack([chunk.mean(axis=1) for chunk in history[-2 * patience :]])
+    gains = means[patience:].mean(axis=0) - means[:patience].mean(axis=0)
+    return float(gains[np.argmax(np.abs(gains))])
 
 
-def _finite(state: _State, count: int) -> bool:
-    leaves = jax.tree.leaves(_learnable(state.model))
-    values = [state.bounds[:count], *leaves]
-    return all(bool(jnp.all(jnp.isfinite(v))) for v in values)
+def _finite(state: _State, count: int) -> np.ndarray:
+    """Which restarts have finite bounds and parameters."""
+    values = [state.bounds[:, :count], *jax.tree.leaves(_learnable(state.model))]
+    restarts = state.bounds.shape[0]
+    finite = [jnp.isfinite(v).reshape(restarts, -1).all(axis=1) for v in values]
+    return np.asarray(jnp.stack(finite).all(axis=0))
 
 
-def _with_more_jitter(state: _State) -> _State:
+def _chosen(first: np.ndarray, a: _State, b: _State, restarts: int | None) -> _State:
+    """State a for the restarts marked first, state b for the others."""
+    if restarts is None:
+        return a if first[0] else eqx.tree_at(lambda s: s.step, b, a.step)
+
+    def choose(x: Array, y: Array) -> Array:
+        return jnp.where(first.reshape(-1, *(1,) * (x.ndim - 1)), x, y)
+
+    model, adam, bounds = jax.tree.map(
+        choose, (a.model, a.adam, a.bounds), (b.model, b.adam, b.bounds)
+    )
+    return _State(model, adam, a.step, bounds, a.order)
+
+
+def _with_more_jitter(state: _State, where: np.ndarray, restarts: int | None) -> _State:
+    """Ten times the jitter for the restarts marked."""
+
     def raised(path: tuple[Any, ...], leaf: Any) -> Any:
-        return 10.0 * leaf if getattr(path[-1], "name", None) == "jitter" else leaf
+        if getattr(path[-1], "name", None) != "jitter":
+            return leaf
+        factor = np.where(where, 10.0, 1.0)
+        return leaf * (
+            factor[0] if restarts is None else factor.reshape(-1, *(1,) * (leaf.ndim - 1))
+        )
 
     model = jax.tree_util.tree_map_with_path(raised, state.model)
     return eqx.tree_at(lambda s: s.model, state, model)
