@@ -1,6 +1,12 @@
 """Zero-inflated Gaussian processes and sparse Gaussian process networks."""
 
 from zigp import kernels, special
-from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
+from zigp.estimators import GPNetworkRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
 
-__all__ = ["SparseGPRegressor", "ZeroInflatedGPRegressor", "kernels", "special"]
+__all__ = [
+    "GPNetworkRegressor",
+    "SparseGPRegressor",
+    "ZeroInflatedGPRegressor",
+    "kernels",
+    "special",
+]

@@ -116,18 +116,20 @@ def as_batch(
     groups: tuple[tuple[int, ...], ...],
     dtype: str,
 ) -> Batch:
-    """Data as a lattice where it is one, otherwise as rows padded to one of a few sizes."""
+    """Data as a lattice where it is one, otherwise as rows padded to one of a few sizes.
+
+    Rows run along the last axis of y and weight; outputs, if there are several, along the first.
+    """
+    outputs = y.shape[:-1]
     found = find_lattice(X, groups)
     if found is None:
-        size = padded_size(len(X))
-        return Batch(
-            Rows(_padded(X, size).astype(dtype)),
-            _padded(y, size).astype(dtype),
-            np.pad(weight, (0, size - len(X))).astype(dtype),
-        )
+        more = [(0, 0)] * len(outputs) + [(0, padded_size(len(X)) - len(X))]
+        y, weight = np.pad(y, more).astype(dtype), np.pad(weight, more).astype(dtype)
+        return Batch(Rows(_padded(X, y.shape[-1]).astype(dtype)), y, weight)
     lattice, cells = found
-    on_lattice, counted = np.zeros(lattice.shape, dtype), np.zeros(lattice.shape, dtype)
-    on_lattice[cells], counted[cells] = y, weight
+    on_lattice, counted = (np.zeros((*outputs, *lattice.shape), dtype) for _ in range(2))
+    where = (slice(None),) * len(outputs) + cells
+    on_lattice[where], counted[where] = y, weight
     axes = tuple(axis.astype(dtype) for axis in lattice.axes)
     return Batch(Lattice(axes, lattice.columns), on_lattice, counted)
 

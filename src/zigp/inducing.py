@@ -14,7 +14,7 @@ from jax.lax import stop_gradient
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-__all__ = ["Inducing", "place"]
+__all__ = ["Inducing", "pick", "place"]
 
 _LARGEST_SAMPLE = 20_000
 
@@ -80,3 +80,10 @@ def place(
         nearest = np.array([np.argmin(((scaled - c) ** 2).sum(axis=1)) for c in centres / unit])
         centres[:, column] = distinct[nearest, column]
     return centres
+
+
+def pick(X: np.ndarray, M: int, seed: int) -> np.ndarray:
+    """M distinct rows of X at random, or all of them where there are fewer."""
+    distinct = np.unique(np.asarray(X, float), axis=0)
+    rng = np.random.default_rng(seed)
+    return rng.choice(distinct, min(M, len(distinct)), replace=False)

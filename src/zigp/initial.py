@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 
 from zigp.data import Layout
-from zigp.inducing import place
+from zigp.inducing import pick, place
 from zigp.kernels import (
     Categorical,
     Columns,
@@ -56,6 +56,7 @@ class Sparsity:
     covariance: str  # CovarianceName or "auto"
     seed: int
     dtype: str
+    at_random: bool = False  # inducing inputs at random rows instead of spread over all
 
 
 def initial_latent(
@@ -65,9 +66,14 @@ def initial_latent(
     kernel: KernelSpec,
     sparsity: Sparsity,
     *,
-    variance: float,
+    variance: float = 1.0,
+    reach: float | None = None,
+    q_sd: float = 1.0,
 ) -> LatentGP:
-    """A latent over some of the columns of X (already centred), ready to be trained."""
+    """A latent over some of the columns of X (already centred), ready to be trained.
+
+    `reach` is the first length-scale in standard deviations of a column, if not the default.
+    """
     groups = layout.only(columns)
     names = [
         name
@@ -80,17 +86,20 @@ def initial_latent(
         inputs = X[:, group]
         built = _kernel(spec, group, layout)
         latlon = layout.latlon is not None and group == layout.latlon
-        places = place(
-            inputs, size, sparsity.seed, latlon=latlon, discrete=_levels(built, len(group))
-        )
+        if sparsity.at_random:
+            places = pick(inputs, size, sparsity.seed)
+        else:
+            levels = _levels(built, len(group))
+            places = place(inputs, size, sparsity.seed, latlon=latlon, discrete=levels)
         Z.append(places)
-        kernels.append(built.filled(inputs, _reach(len(places), len(group))))
+        kernels.append(built.filled(inputs, reach or _reach(len(places), len(group))))
     return LatentGP.create(
         tuple(kernels),
         tuple(Z),
         groups,
         covariance=_covariance(sparsity.covariance, [len(z) for z in Z]),
         variance=variance,
+        q_sd=q_sd,
         dtype=sparsity.dtype,
     )
 

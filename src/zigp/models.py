@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import equinox as eqx
+import jax.numpy as jnp
 
 from zigp.batch import Lattice, Rows
 from zigp.latent import LatentGP, Moments
@@ -38,6 +39,16 @@ class Model(eqx.Module):
     def marginals(self, at: Rows | Lattice) -> dict[str, Moments]:
         """Every latent's mean and variance at the inputs."""
         return {name: latent.marginal(at) for name, latent in self.complete().items()}
+
+    def with_local(self, at: Rows | Lattice) -> tuple[Signal, dict[str, Moments]]:
+        """The signal and marginals at new sites, the likelihood's own latents among them."""
+        marginals = self.marginals(at)
+        for name, var in self.likelihood.local().items():
+            spread = jnp.broadcast_to(
+                var.reshape(*var.shape, *(1,) * len(at.shape)), (*var.shape, *at.shape)
+            )
+            marginals[name] = Moments(jnp.zeros_like(spread), spread)
+        return self.likelihood.whole(self.signal), marginals
 
 
 def gp_regression(f: LatentGP, likelihood: Likelihood) -> Model:

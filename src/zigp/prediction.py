@@ -5,7 +5,7 @@ Everything here is in the model's own units: centred inputs, scaled outputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import equinox as eqx
@@ -16,9 +16,23 @@ from jax import Array
 
 from zigp.batch import Batch, Lattice, Rows
 from zigp.data import chunks
+from zigp.latent import Moments
+from zigp.likelihoods import Gaussian, network_given, network_parts, site_posterior
 from zigp.models import Model
+from zigp.signal import Gate
 
-__all__ = ["components", "draw", "elbo", "moments", "over_rows", "probability", "quantile"]
+__all__ = [
+    "back_transformed",
+    "components",
+    "conditioned",
+    "draw",
+    "elbo",
+    "moments",
+    "network",
+    "over_rows",
+    "probability",
+    "quantile",
+]
 
 _ROWS_AT_ONCE = 6_144  # with 1,000 inducing points a chunk takes about a quarter of a GB
 _MOST_JOINT_ROWS = 6_000  # rows drawn jointly without a lattice to lean on
@@ -26,7 +40,7 @@ _MOST_JOINT_CELLS = 4_000_000
 
 
 def over_rows(
-    model: Model, X: np.ndarray, function: Callable[..., dict[str, Array]], *args: float
+    model: Model, X: np.ndarray, function: Callable[..., dict[str, Array]], *args: np.ndarray
 ) -> dict[str, np.ndarray]:
     """A compiled function of model and rows, run over all rows of X in constant memory."""
     dtype = _dtype(model)
@@ -34,15 +48,15 @@ def over_rows(
     out: dict[str, np.ndarray] = {}
     for rows, part in chunks(X.astype(dtype, copy=False), _ROWS_AT_ONCE):
         for name, values in function(model, Rows(part), *extra).items():
-            whole = out.setdefault(name, np.empty(len(X), dtype))
-            whole[rows] = np.asarray(values)[: rows.stop - rows.start]
+            whole = out.setdefault(name, np.empty((*values.shape[:-1], len(X)), dtype))
+            whole[..., rows] = np.asarray(values)[..., : rows.stop - rows.start]
     return out
 
 
 @eqx.filter_jit
 def moments(model: Model, at: Rows) -> dict[str, Array]:
     """Mean and standard deviation of a new observation."""
-    y = model.likelihood.moments(model.signal, model.marginals(at))
+    y = model.likelihood.moments(*model.with_local(at))
     return {"mean": y.mean, "sd": jnp.sqrt(y.var)}
 
 
@@ -61,26 +75,59 @@ def components(model: Model, at: Rows) -> dict[str, Array]:
 @eqx.filter_jit
 def probability(model: Model, at: Rows, low: Array, high: Array) -> dict[str, Array]:
     """P(low < y ≤ high) for a new observation."""
-    y = model.likelihood.predictive(model.signal, model.marginals(at))
+    y = model.likelihood.predictive(*model.with_local(at))
     return {"p": y.cdf(high) - y.cdf(low)}
 
 
 @eqx.filter_jit
 def quantile(model: Model, at: Rows, p: Array) -> dict[str, Array]:
     """The value that a new observation stays below with probability p."""
-    y = model.likelihood.predictive(model.signal, model.marginals(at))
+    y = model.likelihood.predictive(*model.with_local(at))
     return {"t": y.quantile(p)}
 
 
 def elbo(model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
-    """The bound at rows, summed over chunks of them."""
+    """The bound at rows, summed over chunks of them; rows run along the last axis of y."""
     total = -float(sum(latent.kl() for latent in model.latents.values()))
-    data = np.column_stack([X, y, weight]).astype(_dtype(model))
-    for rows, part in chunks(data, _ROWS_AT_ONCE):
-        counted = np.arange(len(part)) < rows.stop - rows.start
-        batch = Batch(Rows(part[:, :-2]), part[:, -2], np.where(counted, part[:, -1], 0))
-        total += float(_expected(model, batch))
-    return total
+    return total + sum(float(_expected(model, batch)) for _, batch in _batches(model, X, y, weight))
+
+
+def conditioned(
+    model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray, *, trained: bool
+) -> Moments:
+    """A network's signal [P, rows] given the outputs known at each row (weight above 0).
+
+    At sites that were in training what is known there has shaped q already: then only the noise of
+    the latents, local to the site, is left to learn about.
+    """
+    parts = [
+        jax.tree.map(lambda v, n=rows.stop - rows.start: v[..., :n], _condition(model, b, trained))
+        for rows, b in _batches(model, X, y, weight)
+    ]
+    return jax.tree.map(lambda *v: np.concatenate(v, axis=-1), *parts)
+
+
+@eqx.filter_jit
+def network(model: Model, at: Rows) -> dict[str, Array]:
+    """The parts of a network: latents [Q, rows], the others [Q, P, rows]."""
+    marginals = model.marginals(at)
+    weights, latents = network_parts(model.signal)
+    gates = [part for part in weights.factors() if isinstance(part, Gate)]
+    plain = marginals["W"].mean
+    effective, f = weights.moments(marginals).mean, latents.moments(marginals).mean
+    support = gates[0].moments(marginals).mean if gates else jnp.ones_like(plain)
+    return {"latents": f, "weights": plain, "support": support, "effective": effective}
+
+
+@eqx.filter_jit
+def back_transformed(model: Model, at: Rows, offset: Array, scale: Array) -> dict[str, Array]:
+    """Mean, standard deviation and median of exp(offset + scale · y), with y a new observation."""
+    y = model.likelihood.predictive(*model.with_local(at))
+    mean, var = offset + scale * y.mean, scale**2 * y.var
+    first = jnp.tensordot(y.weight, jnp.exp(mean + 0.5 * var), axes=1)
+    second = jnp.tensordot(y.weight, jnp.exp(2.0 * (mean + var)), axes=1)
+    median = jnp.exp(offset + scale * y.quantile(jnp.asarray(0.5, first.dtype)))
+    return {"mean": first, "sd": jnp.sqrt(second - first**2), "median": median}
 
 
 def draw(
@@ -92,10 +139,12 @@ def draw(
     *,
     noise: bool,
 ) -> np.ndarray:
-    """n draws [n, rows], each joint over all rows of X: of observations, or of the signal."""
+    """n draws [n, P, rows], each joint over all rows of X: of observations, or of the signal."""
     at, cells = _joint_inputs(X.astype(_dtype(model)), groups)
     drawn = np.asarray(_draw(model, at, key, n, noise))
-    return drawn if cells is None else drawn[(slice(None), *cells)]  # type: ignore[arg-type]
+    if cells is None:
+        return drawn
+    return drawn[(slice(None),) * (drawn.ndim - len(cells)) + cells]
 
 
 @eqx.filter_jit
@@ -106,12 +155,45 @@ def _expected(model: Model, batch: Batch) -> Array:
 @eqx.filter_jit
 def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> Array:
     keys = jax.random.split(key, len(model.latents) + 1)
+    local = model.likelihood.local()
     values = {
         name: latent.draw(k, at, n)
         for (name, latent), k in zip(model.complete().items(), keys[1:], strict=True)
     }
-    signal = jax.vmap(model.signal.value)(values)
+    for i, (name, var) in enumerate(local.items()):
+        shape = (n, *var.shape, *at.shape)
+        sd = jnp.sqrt(var.reshape(*var.shape, *(1,) * len(at.shape)))
+        values[name] = sd * jax.random.normal(jax.random.fold_in(keys[0], i), shape, var.dtype)
+    signal = jax.vmap(model.likelihood.whole(model.signal).value)(values)
     return model.likelihood.observe(keys[0], signal) if noise else signal
+
+
+@eqx.filter_jit
+def _condition(model: Model, batch: Batch, trained: bool) -> Moments:
+    marginals = model.marginals(batch.at)
+    weights, latents = (part.moments(marginals) for part in network_parts(model.signal))
+    likelihood = model.likelihood
+    assert isinstance(likelihood, Gaussian)
+    local = likelihood.local().get("e", jnp.zeros(latents.mean.shape[0]))
+    var = local[:, None] + (0.0 if trained else latents.var)
+    y, observed = jnp.asarray(batch.y), jnp.asarray(batch.weight > 0, latents.mean.dtype)
+    prior = Moments(latents.mean, jnp.broadcast_to(var, latents.mean.shape))
+    h = site_posterior(prior, weights, likelihood.noise[:, None], y, observed)
+    return network_given(weights, *h)
+
+
+def _batches(
+    model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray
+) -> Iterable[tuple[slice, Batch]]:
+    """Rows with their outputs, a padded chunk at a time, and the slice that each stands for."""
+    columns = [X, np.reshape(y, (-1, len(X))).T, np.reshape(weight, (-1, len(X))).T]
+    P = columns[1].shape[1]
+    for rows, part in chunks(np.hstack(columns).astype(_dtype(model)), _ROWS_AT_ONCE):
+        counted = np.arange(len(part)) < rows.stop - rows.start
+        values, weights = part[:, -2 * P : -P].T, part[:, -P:].T * counted
+        shape = (*y.shape[:-1], len(part))
+        at = Rows(part[:, : -2 * P])
+        yield rows, Batch(at, values.reshape(shape), weights.reshape(shape))
 
 
 def _joint_inputs(

@@ -1,4 +1,7 @@
-"""The scikit-learn face: fit on a table, predict in the user's units."""
+"""What all estimators share: checking, units, training, and every kind of prediction.
+
+Users' outputs are [rows] or [rows, P]; inside, rows run along the last axis, [rows] or [P, rows].
+"""
 
 from __future__ import annotations
 
@@ -23,26 +26,23 @@ from zigp.data import Layout, as_batch, column_index
 from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.latent import LatentGP
 from zigp.likelihoods import Gaussian
-from zigp.models import Model, gp_regression, zero_inflated_gp
+from zigp.models import Model
 from zigp.progress import progress_bar
 from zigp.runtime import entry_point
-from zigp.training import Schedule, Settings, train
+from zigp.training import Fit, Schedule, Settings, train, train_restarts
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SparseGPRegressor", "ZeroInflatedGPRegressor"]
+__all__ = ["ColumnGroups", "Columns", "SparseGP", "frame"]
 
 Columns = Iterable[int | str]
 ColumnGroups = Mapping[str, Columns] | Sequence[Columns]
 
 _DRAWS_AT_ONCE = 50
-# Where training starts, in the model's units. A wide gate can open and close between neighbours.
-_FIRST_NOISE = 0.1
-_FIRST_GATE_VARIANCE = 4.0
 
 
-class _SparseGP(RegressorMixin, BaseEstimator):
+class SparseGP(RegressorMixin, BaseEstimator):
     """What every estimator of this package does; a subclass says which model it fits."""
 
     def __init__(
@@ -86,10 +86,15 @@ class _SparseGP(RegressorMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    # Latents and weights have mean zero, as in the paper; only a gate's mean is learned.
+    _always_fixed: tuple[str, ...] = ("f.prior_mean",)
+
+    _output_names: Sequence[str] | None = None  # several outputs have names
+
     # -- what a subclass provides ---------------------------------------------------------------
 
     @abstractmethod
-    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[Any, Any]:
         """Offset and scale that take y to the model's units: (y − offset) / scale."""
 
     @abstractmethod
@@ -110,30 +115,42 @@ class _SparseGP(RegressorMixin, BaseEstimator):
         if not again:
             names = getattr(self, "feature_names_in_", None)
             self.layout_ = Layout.of(rows, self.column_groups, self.latlon, names)
-            self.y_offset_, self.y_scale_ = self._scaling(target, weight)
-        rows, target = self._in_model_units(rows, target)
-        if not again:
+            self.y_offset_, self.y_scale_ = self._scaling(self._transformed(target), weight)
+        rows, values, weights, shift = self._in_model_units(rows, target, weight)
+        if again:
+            first = [self.model_]
+        else:
             sparsity = Sparsity(self.n_inducing, self.covariance, seed, dtype)
-            self.model_ = self._initial(rows[weight > 0], self.layout_, sparsity)
-        data = as_batch(rows, target, weight, self.layout_.groups, dtype)
-        # p(y) = p(y/scale) / scale for each observation.
-        scaling = float(weight.sum() * np.log(self.y_scale_))
+            counted = weights.reshape(-1, len(rows)).any(axis=0)
+            first = self._first_models(rows[counted], self.layout_, sparsity)
+        data = as_batch(rows, values, weights, self.layout_.groups, dtype)
         self.on_lattice_ = isinstance(data.at, Lattice)
         with progress_bar(type(self).__name__) if self.verbose else nullcontext() as show:
-            fit = train(self.model_, data, settings, show, shift=-scaling)
-        if fit.failed:
-            if not len(fit.bounds):
-                raise FloatingPointError(fit.stopped)
-            warnings.warn(fit.stopped, ConvergenceWarning, stacklevel=3)
-        self.model_ = fit.model
-        self.bounds_ = fit.bounds
-        self.seconds_, self.stopped_, self.retried_ = fit.seconds, fit.stopped, fit.retried
-        self.n_iter_ = len(fit.bounds)
+            if len(first) == 1:
+                fits = [train(first[0], data, settings, show, shift=shift)]
+            else:
+                fits = train_restarts(first, data, settings, show, shift=shift)
+        self._keep(fits)
         return self
 
+    def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
+        """Where training starts: one model, or one for each restart."""
+        return [self._initial(X, layout, sparsity)]
+
+    def _keep(self, fits: list[Fit]) -> None:
+        """Remember the best fit, by the bound it reached."""
+        reached = [fit.bounds[-1] if len(fit.bounds) else -np.inf for fit in fits]
+        best = fits[int(np.argmax(reached))]
+        if not len(best.bounds):
+            raise FloatingPointError(best.stopped)
+        if best.failed:
+            warnings.warn(best.stopped, ConvergenceWarning, stacklevel=4)
+        self.model_, self.bounds_ = best.model, best.bounds
+        self.seconds_, self.stopped_, self.retried_ = best.seconds, best.stopped, best.retried
+        self.n_iter_ = len(best.bounds)
+
     def _settings(self, seed: int) -> Settings:
-        # A latent has mean zero, as in the paper; only the gate's mean is learned.
-        fixed = (*self.fixed, "f.prior_mean")
+        fixed = (*self.fixed, *self._always_fixed)
         fixed += () if self.learn_inducing else ("inducing",)
         return Settings(
             steps=self.steps,
@@ -169,8 +186,8 @@ class _SparseGP(RegressorMixin, BaseEstimator):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The expected observation at each row of X, and its standard deviation if asked for."""
         out = self._over_rows(X, prediction.moments)
-        mean = self.y_offset_ + self.y_scale_ * out["mean"]
-        return (mean, self.y_scale_ * out["sd"]) if return_std else mean
+        mean = self._in_user_units(out["mean"])
+        return (mean, self.y_scale_ * out["sd"].T) if return_std else mean
 
     @entry_point
     def prob_below(self, X: ArrayLike, threshold: float) -> np.ndarray:
@@ -194,16 +211,16 @@ class _SparseGP(RegressorMixin, BaseEstimator):
         """Quantiles of a new observation at each row, one column for each."""
         levels = [_probability_level("quantiles", q) for q in np.atleast_1d(quantiles)]
         columns = {
-            q: self.y_offset_ + self.y_scale_ * self._over_rows(X, prediction.quantile, q)["t"]
+            q: self._in_user_units(self._over_rows(X, prediction.quantile, np.asarray(q))["t"])
             for q in levels
         }
-        return _frame(columns, X)
+        return frame(columns, X, self._output_names)
 
     def predict_interval(self, X: ArrayLike, level: float = 0.9) -> pd.DataFrame:
         """The central interval that holds a new observation with the given probability."""
         tail = 0.5 * (1.0 - _probability_level("level", level))
-        quantiles = self.predict_quantiles(X, (tail, 1.0 - tail))
-        return quantiles.set_axis(["lower", "upper"], axis=1)
+        table = self.predict_quantiles(X, (tail, 1.0 - tail))
+        return table.rename(columns={tail: "lower", 1.0 - tail: "upper"})
 
     @entry_point
     def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -211,20 +228,17 @@ class _SparseGP(RegressorMixin, BaseEstimator):
         check_is_fitted(self)
         rows, target = self._checked(X, y)
         weight = _weights(sample_weight, rows)
-        rows, target = self._in_model_units(rows, target)
-        # p(y) = p(y/scale) / scale for each observation.
-        return prediction.elbo(self.model_, rows, target, weight) - weight.sum() * np.log(
-            self.y_scale_
-        )
+        rows, values, weights, shift = self._in_model_units(rows, target, weight)
+        return prediction.elbo(self.model_, rows, values, weights) + shift
 
     @property
     @entry_point
-    def noise_(self) -> float:
-        """The standard deviation of the noise, in the units of y."""
+    def noise_(self) -> Any:
+        """The standard deviation of the noise of each output, in the units of y."""
         check_is_fitted(self)
         likelihood = self.model_.likelihood
         assert isinstance(likelihood, Gaussian)
-        return self.y_scale_ * float(likelihood.noise) ** 0.5
+        return self.y_scale_ * np.sqrt(np.asarray(likelihood.noise))
 
     # -- joint draws ----------------------------------------------------------------------------
 
@@ -263,8 +277,6 @@ class _SparseGP(RegressorMixin, BaseEstimator):
             raise ValueError(f"how must be 'sum' or 'mean', not {how!r}.")
         tail = 0.5 * (1.0 - _probability_level("level", level))
         check_is_fitted(self)
-        import pandas as pd
-
         rows = self._checked(X)
         w = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
         labels = np.zeros(len(rows), int) if by is None else np.asarray(by)
@@ -274,10 +286,13 @@ class _SparseGP(RegressorMixin, BaseEstimator):
         groups, member = np.unique(labels, return_inverse=True)
 
         def total(values: np.ndarray) -> np.ndarray:
-            return np.bincount(member, weights=w * values, minlength=len(groups))
+            sums = np.zeros((len(groups), *values.shape[1:]))
+            np.add.at(sums, member, (w * values.T).T)
+            return sums
 
-        size = total(np.ones(len(rows))) if how == "mean" else np.ones(len(groups))
-        mean = total(np.asarray(self.predict(X))) / size
+        mean = total(np.asarray(self.predict(X)))
+        size = total(np.ones((len(rows), *mean.shape[1:]))) if how == "mean" else 1.0
+        mean = mean / size
         key, draws = _key(random_state), []
         for start in range(0, n_samples, _DRAWS_AT_ONCE):
             count = min(_DRAWS_AT_ONCE, n_samples - start)
@@ -287,14 +302,14 @@ class _SparseGP(RegressorMixin, BaseEstimator):
         drawn = np.stack(draws) - np.mean(draws, axis=0) + mean
         lower, upper = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
         table = {"mean": mean, "sd": drawn.std(axis=0, ddof=1), "lower": lower, "upper": upper}
-        return pd.DataFrame(table, index=groups)
+        return frame(table, groups, self._output_names)
 
     def _draws(self, X: np.ndarray, n: int, key: Array, noise: bool) -> np.ndarray:
         if n < 1:
             raise ValueError(f"n_samples must be at least 1, not {n}.")
         groups = self.layout_.groups
         drawn = prediction.draw(self.model_, X - self.layout_.centre, groups, n, key, noise=noise)
-        return self.y_offset_ + self.y_scale_ * drawn
+        return np.stack([self._in_user_units(one) for one in drawn])
 
     # -- shared ---------------------------------------------------------------------------------
 
@@ -308,10 +323,29 @@ class _SparseGP(RegressorMixin, BaseEstimator):
             return validate_data(self, X, dtype=np.float64, reset=reset)
         return validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
 
-    def _in_model_units(self, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return X - self.layout_.centre, (y - self.y_offset_) / self.y_scale_
+    def _transformed(self, y: np.ndarray) -> np.ndarray:
+        """The outputs on the scale that the model works on, before shifting and dividing."""
+        return y
 
-    def _over_rows(self, X: ArrayLike, function: Callable, *args: float) -> dict[str, np.ndarray]:
+    def _in_model_units(
+        self, X: np.ndarray, y: np.ndarray, weight: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        """Inputs, outputs and weights for the model, and what takes its bound to the user's units.
+
+        p(y) = p(y/scale) / scale for each observation. Missing outputs get weight 0.
+        """
+        values = ((self._transformed(y) - self.y_offset_) / self.y_scale_).T
+        weights = np.where(np.isfinite(values), weight, 0.0)
+        shift = -float(np.sum(weights * np.log(np.reshape(self.y_scale_, (-1, 1)))))
+        return X - self.layout_.centre, np.nan_to_num(values), weights, shift
+
+    def _in_user_units(self, values: np.ndarray) -> np.ndarray:
+        """[P, rows] from the model, or [rows], as the user's [rows, P] or [rows]."""
+        return self.y_offset_ + self.y_scale_ * values.T
+
+    def _over_rows(
+        self, X: ArrayLike, function: Callable, *args: np.ndarray
+    ) -> dict[str, np.ndarray]:
         check_is_fitted(self)
         rows = self._checked(X) - self.layout_.centre
         return prediction.over_rows(self.model_, rows, function, *args)
@@ -319,148 +353,13 @@ class _SparseGP(RegressorMixin, BaseEstimator):
     def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
         """P(low < y ≤ high) at each row."""
         check_is_fitted(self)
-        bounds = ((t - self.y_offset_) / self.y_scale_ for t in (low, high))
-        return self._over_rows(X, prediction.probability, *bounds)["p"]
+        ends = (self._threshold(t) for t in (low, high))
+        return self._over_rows(X, prediction.probability, *ends)["p"].T
 
-
-class SparseGPRegressor(_SparseGP):
-    """GP regression on many rows through inducing points: y = f(x) + ε."""
-
-    def __init__(
-        self,
-        kernel: KernelSpec = "squared_exponential",
-        *,
-        inputs: Columns | None = None,
-        column_groups: ColumnGroups | None = None,
-        latlon: Sequence[int | str] | None = None,
-        n_inducing: Sizes | None = None,
-        learn_inducing: bool = True,
-        covariance: str = "auto",
-        steps: int = 1000,
-        learning_rate: float | Mapping[str, float] = 0.05,
-        schedule: Schedule = "cosine",
-        batch_size: int | None = None,
-        fixed: Sequence[str] = (),
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        dtype: str = "float64",
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = 0,
-        verbose: bool = False,
-    ):
-        super().__init__(
-            kernel=kernel,
-            inputs=inputs,
-            column_groups=column_groups,
-            latlon=latlon,
-            n_inducing=n_inducing,
-            learn_inducing=learn_inducing,
-            covariance=covariance,
-            steps=steps,
-            learning_rate=learning_rate,
-            schedule=schedule,
-            batch_size=batch_size,
-            fixed=fixed,
-            tol=tol,
-            max_seconds=max_seconds,
-            dtype=dtype,
-            warm_start=warm_start,
-            random_state=random_state,
-            verbose=verbose,
-        )
-
-    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-        offset = np.average(y, weights=weight)
-        scale = np.sqrt(np.average((y - offset) ** 2, weights=weight))
-        return float(offset), float(scale if scale > 0 else 1.0)
-
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
-        f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
-        return gp_regression(f, Gaussian.of_variance(_FIRST_NOISE, sparsity.dtype))
-
-
-class ZeroInflatedGPRegressor(_SparseGP):
-    """Regression where most observations are zero: y = Φ(g(x)) f(x) + ε.
-
-    f is the amount, Φ(g) the support: where it is near zero the signal is switched off.
-    """
-
-    def __init__(
-        self,
-        kernel: KernelSpec = "squared_exponential",
-        *,
-        gate_kernel: KernelSpec | None = None,
-        inputs: Columns | None = None,
-        gate_inputs: Columns | None = None,
-        column_groups: ColumnGroups | None = None,
-        latlon: Sequence[int | str] | None = None,
-        n_inducing: Sizes | None = None,
-        learn_inducing: bool = True,
-        covariance: str = "auto",
-        steps: int = 1000,
-        learning_rate: float | Mapping[str, float] = 0.05,
-        schedule: Schedule = "cosine",
-        batch_size: int | None = None,
-        fixed: Sequence[str] = (),
-        tol: float = 1e-4,
-        max_seconds: float | None = None,
-        dtype: str = "float64",
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = 0,
-        verbose: bool = False,
-    ):
-        super().__init__(
-            kernel=kernel,
-            inputs=inputs,
-            column_groups=column_groups,
-            latlon=latlon,
-            n_inducing=n_inducing,
-            learn_inducing=learn_inducing,
-            covariance=covariance,
-            steps=steps,
-            learning_rate=learning_rate,
-            schedule=schedule,
-            batch_size=batch_size,
-            fixed=fixed,
-            tol=tol,
-            max_seconds=max_seconds,
-            dtype=dtype,
-            warm_start=warm_start,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.gate_kernel = gate_kernel
-        self.gate_inputs = gate_inputs
-
-    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-        # Divided, never shifted: zero stays zero.
-        counted = weight * (y != 0)
-        scale = np.sqrt(np.average(y**2, weights=counted)) if counted.any() else 1.0
-        return 0.0, float(scale)
-
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
-        gate_kernel = self.kernel if self.gate_kernel is None else self.gate_kernel
-        gate_inputs = self.inputs if self.gate_inputs is None else self.gate_inputs
-        f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
-        g = self._latent(
-            X, layout, sparsity, gate_kernel, gate_inputs, variance=_FIRST_GATE_VARIANCE
-        )
-        return zero_inflated_gp(f, g, Gaussian.of_variance(_FIRST_NOISE, sparsity.dtype))
-
-    @entry_point
-    def prob_on(self, X: ArrayLike) -> np.ndarray:
-        """The support E[Φ(g)] at each row: how far the signal is switched on, from 0 to 1.
-
-        It is not the probability that an observation is not zero; see `prob_zero` for that.
-        """
-        return self._over_rows(X, prediction.components)["gate"]
-
-    @entry_point
-    def predict_components(self, X: ArrayLike) -> pd.DataFrame:
-        """Gate, latent and signal at each row, each with its standard deviation."""
-        out = self._over_rows(X, prediction.components)
-        without_unit = ("gate", "gate_sd")
-        return _frame({k: v if k in without_unit else v * self.y_scale_ for k, v in out.items()}, X)
+    def _threshold(self, t: float) -> np.ndarray:
+        """A value of y in the model's units, one for each output."""
+        scaled = (self._transformed(np.asarray(t)) - self.y_offset_) / self.y_scale_
+        return np.reshape(scaled, (*np.shape(scaled), *(1,) * np.ndim(scaled)))
 
 
 def _weights(sample_weight: ArrayLike | None, X: np.ndarray) -> np.ndarray:
@@ -477,7 +376,16 @@ def _key(random_state: int | np.random.RandomState | None) -> Array:
     return jax.random.key(int(check_random_state(random_state).randint(2**31)))
 
 
-def _frame(columns: Mapping[Any, np.ndarray], X: Any) -> pd.DataFrame:
+def frame(
+    columns: Mapping[Any, np.ndarray], like: Any, outputs: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Columns as a table with the index of `like`; outputs are a second level of columns."""
     import pandas as pd
 
-    return pd.DataFrame(columns, index=X.index if isinstance(X, pd.DataFrame) else None)
+    index = (
+        like if isinstance(like, np.ndarray) and like.ndim == 1 else getattr(like, "index", None)
+    )
+    if outputs is None:
+        return pd.DataFrame(dict(columns), index=index)
+    parts = {k: pd.DataFrame(v, index=index, columns=list(outputs)) for k, v in columns.items()}
+    return pd.concat(parts, axis=1)

@@ -1,0 +1,6 @@
+"""The scikit-learn face: fit on a table, predict in the user's units."""
+
+from zigp.estimators.network import GPNetworkRegressor
+from zigp.estimators.regressors import SparseGPRegressor, ZeroInflatedGPRegressor
+
+__all__ = ["GPNetworkRegressor", "SparseGPRegressor", "ZeroInflatedGPRegressor"]

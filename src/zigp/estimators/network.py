@@ -1,0 +1,326 @@
+"""GP networks: several outputs mixed from a few latents."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import MultiOutputMixin
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from zigp import prediction
+from zigp.data import Layout
+from zigp.estimators.base import ColumnGroups, SparseGP
+from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
+from zigp.latent import LatentGP, family
+from zigp.likelihoods import Gaussian, LatentNoise
+from zigp.models import Model, gp_network
+from zigp.runtime import entry_point
+from zigp.training import Fit, Schedule
+
+__all__ = ["GPNetworkRegressor", "NetworkParts"]
+
+# Where training starts, in the model's units.
+_FIRST_NOISE = 0.3
+_FIRST_LATENT_NOISE = 0.3
+_FIRST_SPREAD = 0.5  # of q, and of the first guesses of its means
+# Length-scales in standard deviations of the inputs: weights vary more slowly than latents.
+_FIRST_REACH = {"f": 0.5, "W": 1.5, "g": 2.0, "k": 2.0}
+
+
+@dataclass(frozen=True)
+class NetworkParts:
+    """What a network is made of at each row: N rows, Q latents, P outputs.
+
+    Contributions are in the units of the outputs (after `transform`); the rest has no unit.
+    """
+
+    latents: np.ndarray  # [N, Q]  E[f], with its gate where the latents are sparse
+    weights: np.ndarray  # [N, Q, P]  E[W]
+    support: np.ndarray  # [N, Q, P]  E[Φ(g)]; 1 where the weights have no gates
+    effective_weights: np.ndarray  # [N, Q, P]  E[Φ(g) W]
+    contributions: np.ndarray  # [N, Q, P]  the terms whose sum an output is, around its mean
+    n_effective: np.ndarray  # [N, P]  how many latents an output uses, from 1 to Q
+
+
+class GPNetworkRegressor(MultiOutputMixin, SparseGP):
+    """Several outputs as sums of a few latent functions with weights that vary: y = W(x) f(x) + ε.
+
+    Every weight W_qp and every latent f_q is a Gaussian process. With `sparse_weights` a weight
+    can switch off, Φ(g_qp) W_qp, and with `sparse_latents` a latent can, Φ(k_q) f_q. Outputs may be
+    missing (NaN) anywhere in Y. Training starts `n_restarts` times from random places, all in one
+    compiled program; the best by its objective is kept, and all are in `restarts_`.
+    """
+
+    def __init__(
+        self,
+        n_latents: int = 2,
+        *,
+        sparse_weights: bool = True,
+        sparse_latents: bool = False,
+        latent_noise: bool = False,
+        kernel: KernelSpec = "squared_exponential",
+        weight_kernel: KernelSpec | None = None,
+        gate_kernel: KernelSpec | None = None,
+        lengthscale_prior: tuple[float, float] | None = (3.0, 1.0),
+        transform: str | None = None,
+        back_transform: str = "mean",
+        column_groups: ColumnGroups | None = None,
+        latlon: Sequence[int | str] | None = None,
+        n_inducing: Sizes | None = 10,
+        inducing: str = "separate",
+        learn_inducing: bool = True,
+        covariance: str = "dense",
+        n_restarts: int = 10,
+        steps: int = 1500,
+        learning_rate: float | Mapping[str, float] = 0.02,
+        schedule: Schedule = "cosine",
+        batch_size: int | None = None,
+        fixed: Sequence[str] = (),
+        tol: float = 1e-5,
+        max_seconds: float | None = None,
+        dtype: str = "float64",
+        warm_start: bool = False,
+        random_state: int | np.random.RandomState | None = 0,
+        verbose: bool = False,
+    ):
+        super().__init__(
+            kernel=kernel,
+            inputs=None,
+            column_groups=column_groups,
+            latlon=latlon,
+            n_inducing=n_inducing,
+            learn_inducing=learn_inducing,
+            covariance=covariance,
+            steps=steps,
+            learning_rate=learning_rate,
+            schedule=schedule,
+            batch_size=batch_size,
+            fixed=fixed,
+            tol=tol,
+            max_seconds=max_seconds,
+            dtype=dtype,
+            warm_start=warm_start,
+            random_state=random_state,
+            verbose=verbose,
+        )
+        self.n_latents = n_latents
+        self.sparse_weights = sparse_weights
+        self.sparse_latents = sparse_latents
+        self.latent_noise = latent_noise
+        self.weight_kernel = weight_kernel
+        self.gate_kernel = gate_kernel
+        self.lengthscale_prior = lengthscale_prior
+        self.transform = transform
+        self.back_transform = back_transform
+        self.inducing = inducing
+        self.n_restarts = n_restarts
+
+    _always_fixed = ("f.prior_mean", "W.prior_mean")
+
+    # -- fitting --------------------------------------------------------------------------------
+
+    def _checked(self, X: Any, y: Any = None, *, reset: bool = False) -> Any:
+        rows = validate_data(self, X, dtype=np.float64, reset=reset)
+        if y is None:
+            return rows
+        names = [str(c) for c in y.columns] if hasattr(y, "columns") else None
+        Y = check_array(
+            y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="Y"
+        )
+        Y = Y[:, None] if Y.ndim == 1 else Y
+        check_consistent_length(rows, Y)
+        if reset:
+            if empty := np.flatnonzero(~np.isfinite(Y).any(axis=0)).tolist():
+                raise ValueError(f"Y has no observation at all in column {empty[0]}: leave it out.")
+            self._output_names = names or [str(p) for p in range(Y.shape[1])]
+        elif Y.shape[1] != (P := len(self._output_names or ())):
+            raise ValueError(f"Y has {Y.shape[1]} columns, but the model has {P} outputs.")
+        return rows, Y
+
+    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        seen = np.isfinite(y) * weight[:, None]
+        values = np.nan_to_num(y)
+        offset = np.sum(seen * values, axis=0) / seen.sum(axis=0)
+        scale = np.sqrt(np.sum(seen * (values - offset) ** 2, axis=0) / seen.sum(axis=0))
+        return offset, np.where(scale > 0, scale, 1.0)
+
+    def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
+        for name, value in (("n_latents", self.n_latents), ("n_restarts", self.n_restarts)):
+            if int(value) != value or value < 1:
+                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+        if self.inducing not in ("separate", "one"):
+            raise ValueError(f"inducing must be 'separate' or 'one', not {self.inducing!r}.")
+        seeds = np.random.default_rng(sparsity.seed).integers(2**31, size=self.n_restarts)
+        each = (dataclasses.replace(sparsity, seed=int(seed)) for seed in seeds)
+        return [self._initial(X, layout, sparsity) for sparsity in each]
+
+    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+        Q, P = int(self.n_latents), len(self._output_names or ())
+        rng = np.random.default_rng(sparsity.seed)
+        separate = self.inducing == "separate"
+
+        def make(name: str, kernel: KernelSpec | None, shape: tuple[int, ...]) -> LatentGP:
+            members = []
+            for _ in range(int(np.prod(shape)) if separate else 1):
+                own = dataclasses.replace(
+                    sparsity, seed=int(rng.integers(2**31)), at_random=separate
+                )
+                spec = self.kernel if kernel is None else kernel
+                reach = _FIRST_REACH[name]
+                columns = range(X.shape[1])
+                members.append(
+                    initial_latent(X, layout, columns, spec, own, reach=reach, q_sd=_FIRST_SPREAD)
+                )
+            members *= 1 if separate else int(np.prod(shape))
+            whole = family(members, shape, shared=not separate)
+            # Where weights or latents start at zero neither can learn from the other.
+            spread = _FIRST_SPREAD if name in ("f", "W") else 0.2 * _FIRST_SPREAD
+            start = spread * rng.normal(size=np.shape(whole.q_mean))
+            return eqx.tree_at(lambda gp: gp.q_mean, whole, start.astype(sparsity.dtype))
+
+        def gate(name: str, on: bool, shape: tuple[int, ...]) -> LatentGP | None:
+            if not on:
+                return None
+            return dataclasses.replace(make(name, self.gate_kernel, shape), inducing=None)
+
+        noise = np.full(P, _FIRST_NOISE)
+        if self.latent_noise:
+            latent = np.full(Q, _FIRST_LATENT_NOISE)
+            likelihood: Gaussian = LatentNoise.of_variances(noise, latent, sparsity.dtype)
+        else:
+            likelihood = Gaussian.of_variance(noise, sparsity.dtype)
+        on = {"g": bool(self.sparse_weights), "k": bool(self.sparse_latents)}
+        prior = self.lengthscale_prior
+        return gp_network(
+            make("f", None, (Q,)),
+            make("W", self.weight_kernel, (Q, P)),
+            likelihood,
+            g=gate("g", on["g"], (Q, P)),
+            k=gate("k", on["k"], (Q,)),
+            priors=tuple((name, *prior) for name in on if on[name]) if prior else (),
+        )
+
+    def _keep(self, fits: list[Fit]) -> None:
+        self.restarts_ = fits
+        super()._keep(fits)
+
+    # -- transforms -----------------------------------------------------------------------------
+
+    def _transformed(self, y: np.ndarray) -> np.ndarray:
+        if self.transform is None:
+            return y
+        if self.transform not in ("log", "log1p"):
+            raise ValueError(f"transform must be None, 'log' or 'log1p', not {self.transform!r}.")
+        lowest = 0.0 if self.transform == "log" else -1.0
+        if np.ndim(y) > 0 and np.any(y <= lowest):
+            row, column = (int(i[0]) for i in np.nonzero(y <= lowest))
+            raise ValueError(
+                f"transform={self.transform!r} needs outputs above {lowest:g}; row {row}, column "
+                f"{column} of Y is {y[row, column]:g}. Choose another transform, or none."
+            )
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logged = np.log(np.maximum(y, lowest) - lowest)
+        return np.where(np.isnan(y), np.nan, logged)
+
+    def _in_model_units(
+        self, X: np.ndarray, y: np.ndarray, weight: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+        X, values, weights, shift = super()._in_model_units(X, y, weight)
+        if self.transform is not None:
+            # p(y) = p(t(y)) t′(y), and the derivative of a logarithm is exp(−t(y)).
+            shift -= float(np.sum(weights * np.nan_to_num(self._transformed(y)).T))
+        return X, values, weights, shift
+
+    def _in_user_units(self, values: np.ndarray) -> np.ndarray:
+        y = super()._in_user_units(values)
+        return y if self.transform is None else np.exp(y) - (self.transform == "log1p")
+
+    # -- predicting -----------------------------------------------------------------------------
+
+    @entry_point
+    def predict(
+        self, X: ArrayLike, return_std: bool = False, known: ArrayLike | None = None
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """The expected outputs [rows, P] at each row of X, with standard deviations if asked for.
+
+        `known` [rows, P] holds outputs that are known there, NaN for the others: these are then
+        predicted given those, without fitting again. With a transform, `back_transform` chooses
+        whether the mean or the median is returned.
+        """
+        check_is_fitted(self)
+        if self.back_transform not in ("mean", "median"):
+            raise ValueError(
+                f"back_transform must be 'mean' or 'median', not {self.back_transform!r}."
+            )
+        if known is not None:
+            rows, Y = self._checked(X, known)
+            mean, sd = self._given_known(rows, Y, trained=False)
+        elif self.transform is None:
+            out = self._over_rows(X, prediction.moments)
+            mean, sd = self._in_user_units(out["mean"]), self.y_scale_ * out["sd"].T
+        else:
+            units = (np.reshape(v, (-1, 1)) for v in (self.y_offset_, self.y_scale_))
+            out = self._over_rows(X, prediction.back_transformed, *units)
+            mean = out[self.back_transform].T - (self.transform == "log1p")
+            sd = out["sd"].T
+        return (mean, sd) if return_std else mean
+
+    @entry_point
+    def impute(self, X: ArrayLike, Y: ArrayLike) -> np.ndarray:
+        """Y with its missing outputs predicted, at rows that were in training with these outputs.
+
+        With latent noise the outputs known at a row say what its own noise was; the model has
+        learned the rest from them already. At new rows use `predict(X, known=Y)`.
+        """
+        check_is_fitted(self)
+        return self._given_known(*self._checked(X, Y), trained=True)[0]
+
+    def _given_known(
+        self, rows: np.ndarray, Y: np.ndarray, *, trained: bool
+    ) -> tuple[np.ndarray, np.ndarray]:
+        inputs, values, weights, _ = self._in_model_units(rows, Y, np.ones(len(rows)))
+        # Without noise of their own, latents at a row of the training data are as q has them.
+        local = trained and not self.latent_noise
+        signal = prediction.conditioned(
+            self.model_,
+            inputs,
+            values,
+            np.zeros_like(weights) if local else weights,
+            trained=trained and not local,
+        )
+        noise = np.reshape(self.noise_ / self.y_scale_, (-1, 1)) ** 2
+        mean = self.y_offset_ + self.y_scale_ * signal.mean.T
+        var = self.y_scale_**2 * (signal.var + noise).T
+        if self.transform is not None:
+            average, median = np.exp(mean + 0.5 * var), np.exp(mean)
+            sd = average * np.sqrt(np.expm1(var))
+            mean = average if self.back_transform == "mean" else median
+            mean = mean - (self.transform == "log1p")
+        else:
+            sd = np.sqrt(var)
+        unknown = np.isnan(Y)
+        return np.where(unknown, mean, Y), np.where(unknown, sd, 0.0)
+
+    @entry_point
+    def predict_network(self, X: ArrayLike) -> NetworkParts:
+        """Latents, weights, support, and what each latent adds to each output, at each row."""
+        out = self._over_rows(X, prediction.network)
+        parts = {name: np.moveaxis(values, -1, 0) for name, values in out.items()}
+        terms = parts["effective"] * parts["latents"][:, :, None] * self.y_scale_
+        # The participation ratio (Σ a)²/Σ a² of squared terms: 1 if one does all, Q if all share.
+        size = np.maximum(terms**2, np.finfo(float).tiny)
+        return NetworkParts(
+            latents=parts["latents"],
+            weights=parts["weights"],
+            support=parts["support"],
+            effective_weights=parts["effective"],
+            contributions=terms,
+            n_effective=size.sum(axis=1) ** 2 / (size**2).sum(axis=1),
+        )
