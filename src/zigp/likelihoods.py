@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from functools import reduce
 from operator import mul
-from typing import Self
 
 import equinox as eqx
 import jax
@@ -122,7 +121,9 @@ class LatentNoise(Gaussian):
     log_latent: ArrayLike  # log s, one for each q
 
     @classmethod
-    def of_variances(cls, noise: ArrayLike, latent: ArrayLike, dtype: str = "float64") -> Self:
+    def of_variances(
+        cls, noise: ArrayLike, latent: ArrayLike, dtype: str = "float64"
+    ) -> LatentNoise:
         return cls(
             np.log(np.asarray(noise, dtype) - NOISE_FLOOR), np.log(np.asarray(latent, dtype))
         )
