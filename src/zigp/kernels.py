@@ -368,6 +368,10 @@ def _squared_distance(X: Array, Z: Array) -> Array:
 
 
 def _root(r2: Array) -> Array:
-    """√r², with derivative 0 instead of ∞ at r = 0 (every r² here is flat there)."""
-    positive = r2 > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, r2, 1.0)), 0.0)
+    """√r², moved off zero by 1e-15 so that its derivative stays finite where inputs coincide.
+
+    Every r² here is flat at zero, so the derivative of a kernel vanishes there, as it should. (The
+    usual pair of `where`s was miscompiled by jaxlib 0.12.0.1 on the CPU, in a fused loop over
+    families of latents: wrong diagonals, found by a test.)
+    """
+    return jnp.sqrt(r2 + 1e-30)
