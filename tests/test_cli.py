@@ -42,7 +42,20 @@ def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path):
     (tmp_path / "taken").write_text("")
     done = run("demo", "--out", "taken/folder", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("Cannot write to taken/folder: ")
+    assert done.stderr.startswith("Cannot write taken/folder/rain.png: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_figure_that_cannot_be_written_is_said_before_the_fit(tmp_path):
+    (tmp_path / "zigp-demo" / "rain.png").mkdir(parents=True)
+    done = run("demo", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Cannot write zigp-demo/rain.png: ")
+
+
+def test_a_negative_seed_is_refused(tmp_path):
+    done = run("demo", "--seed", "-1", cwd=tmp_path)
+    assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 

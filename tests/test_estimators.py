@@ -19,7 +19,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
-from zigp import SparseGPRegressor, ZeroInflatedGPRegressor
+from zigp import SparseGPRegressor, ZeroInflatedGPRegressor, prediction
 from zigp.batch import Rows
 from zigp.kernels import Categorical, Linear, Matern12, Matern32, Periodic, SquaredExponential
 
@@ -57,14 +57,14 @@ def test_components_compose_to_the_prediction(fitted):
     mean, sd = fitted.predict(X_NEW, return_std=True)
     np.testing.assert_allclose(parts["signal"], parts["gate"] * parts["latent"], rtol=1e-10)
     np.testing.assert_allclose(parts["signal"], mean, rtol=1e-10)
-    np.testing.assert_allclose(np.hypot(parts["signal_sd"], fitted.noise_), sd, rtol=1e-10)
+    np.testing.assert_allclose(np.hypot(parts["signal_sd"], fitted.noise_sd_), sd, rtol=1e-10)
     np.testing.assert_allclose(parts["gate"], fitted.prob_on(X_NEW), rtol=1e-12)
 
 
 def test_prob_zero_and_prob_below_are_integrals_over_the_gate(fitted):
     x = np.array([[0.05], [1.0], [-2.0]])
     marginals = fitted.model_.marginals(Rows(x - fitted.layout_.centre))
-    scale, noise = fitted.y_scale_, (fitted.noise_ / fitted.y_scale_) ** 2
+    scale, noise = fitted.y_scale_, (fitted.noise_sd_ / fitted.y_scale_) ** 2
     for i in range(3):
         (gm, gv), (fm, fv) = (
             (float(marginals[n].mean[i]), float(marginals[n].var[i])) for n in ("g", "f")
@@ -162,7 +162,7 @@ def test_units_of_x_and_y_do_not_matter(estimator):
     np.testing.assert_allclose(
         250 * other.predict(1000 * X_NEW + 5e5), model.predict(X_NEW), atol=1e-4
     )
-    assert 250 * other.noise_ == pytest.approx(model.noise_, rel=1e-3)
+    assert 250 * other.noise_sd_ == pytest.approx(model.noise_sd_, rel=1e-3)
 
 
 def test_scaling_does_not_move_zero():
@@ -227,6 +227,39 @@ def test_latitude_and_longitude_give_lengthscales_in_km():
     assert 20 < float(space.lengthscale) < 2000
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        {"space": Matern32(lengthscale=150.0), "time": Matern12()},
+        [2.0 * Matern32() + SquaredExponential(), "matern12"],
+    ],
+)
+def test_kernel_objects_over_latitude_and_longitude_are_in_km_too(kernel):
+    X, y = rain_like()
+    model = SparseGPRegressor(kernel, **{**SPACE_TIME, "steps": 1}).fit(X, y)
+    space = model.model_.latents["f"].kernels[0]
+    parts = space.terms if hasattr(space, "terms") else (space,)
+    stationary = [getattr(part, "kernel", part) for part in parts]
+    assert [part.metric for part in stationary] == ["chordal"] * len(stationary)
+    assert all(float(part.lengthscale) > 20 for part in stationary)
+
+
+def test_one_kernel_over_degrees_and_hours_is_refused():
+    X, y = rain_like()
+    with pytest.raises(ValueError, match=r"together with other columns.*\.on"):
+        SparseGPRegressor(Matern32(), latlon=[0, 1], steps=1).fit(X, y)
+
+
+def test_lists_of_settings_hold_for_a_gate_with_fewer_columns():
+    X, y = rain_like()
+    model = ZeroInflatedGPRegressor(
+        ["matern32", "matern12"], gate_inputs=2, n_inducing=[5, 10], **{**SPACE_TIME, "steps": 1}
+    ).fit(X, y)
+    assert np.shape(model.model_.latents["f"].q_mean) == (5, 10)
+    assert np.shape(model.model_.latents["g"].q_mean) == (10,)
+    assert type(model.model_.latents["g"].kernels[0]) is Matern12
+
+
 def test_gate_and_latent_may_see_different_columns_through_different_kernels():
     X, y = rain_like()
     model = ZeroInflatedGPRegressor(
@@ -278,6 +311,13 @@ def test_warm_start_goes_on_from_where_it_was():
     assert cold.bounds_[0] < first - 10
 
 
+def test_warm_start_refuses_another_structure():
+    X, y = on_and_off(30)
+    model = ZeroInflatedGPRegressor(steps=2, n_inducing=5, warm_start=True).fit(X, y)
+    with pytest.raises(ValueError, match=r"but kernel, n_inducing, dtype differ"):
+        model.set_params(n_inducing=9, kernel="matern12", dtype="float32").fit(X, y)
+
+
 def test_minibatches_and_float32_reach_a_similar_fit():
     X, y = on_and_off(400)
     full = ZeroInflatedGPRegressor(steps=600, n_inducing=20).fit(X, y)
@@ -321,9 +361,35 @@ def test_a_fit_that_never_starts_is_an_error():
         model.fit(X, y)
 
 
-def test_predicting_before_fitting_is_named():
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda m: m.predict([[1.0]]),
+        lambda m: m.predict_quantiles([[1.0]]),
+        lambda m: m.predict_interval([[1.0]]),
+        lambda m: m.predict_components([[1.0]]),
+        lambda m: m.prob_on([[1.0]]),
+        lambda m: m.prob_zero([[1.0]], 0.1),
+        lambda m: m.prob_below([[1.0]], 0.1),
+        lambda m: m.sample([[1.0]]),
+        lambda m: m.aggregate([[1.0]]),
+        lambda m: m.elbo([[1.0]], [1.0]),
+        lambda m: m.noise_sd_,
+    ],
+)
+def test_asking_before_fitting_is_named(ask):
     with pytest.raises(NotFittedError):
-        ZeroInflatedGPRegressor().predict([[1.0]])
+        ask(ZeroInflatedGPRegressor())
+    failed = ZeroInflatedGPRegressor(steps=40, learning_rate=1e6, n_inducing=5)
+    with pytest.raises(FloatingPointError):
+        failed.fit(*on_and_off(20))
+    with pytest.raises(NotFittedError):
+        ask(failed)
+
+
+def test_fitting_without_y_is_named():
+    with pytest.raises(ValueError, match="requires y to be passed, but the target y is None"):
+        ZeroInflatedGPRegressor().fit([[1.0], [2.0]], None)
 
 
 def test_too_many_scattered_rows_cannot_be_drawn_jointly(fitted):
@@ -338,8 +404,12 @@ def test_too_many_scattered_rows_cannot_be_drawn_jointly(fitted):
         ({"covariance": "full"}, "covariance must be 'auto'"),
         ({"dtype": "float16"}, "dtype must be 'float32' or 'float64'"),
         ({"n_inducing": 0}, "n_inducing must be at least 1"),
-        ({"n_inducing": [3, 4]}, "2 numbers for 1 column groups"),
-        ({"kernel": ["matern32", "matern12"]}, "2 kernels are given for 1 column groups"),
+        ({"n_inducing": [3, 4]}, "n_inducing has 2 entries for 1 column groups"),
+        ({"kernel": ["matern32", "matern12"]}, "kernel has 2 entries for 1 column groups"),
+        ({"kernel": None}, "kernel must be a name, a kernel object"),
+        ({"kernel": Matern32}, "kernel must be a name, a kernel object"),
+        ({"inputs": []}, "at least one input column"),
+        ({"fixed": "sigma"}, "'sigma', which this model does not have"),
         ({"fixed": ["sigma"]}, "'sigma', which this model does not have"),
         ({"column_groups": [["a"]]}, "pass a DataFrame"),
         ({"gate_inputs": [5]}, "no column 5"),
@@ -357,7 +427,11 @@ def test_impossible_settings_are_named(settings, message):
         (lambda m: m.prob_zero(X_NEW, 0.0), "tol must be positive"),
         (lambda m: m.predict_quantiles(X_NEW, 1.0), "strictly between 0 and 1"),
         (lambda m: m.predict_interval(X_NEW, 90), "level must lie strictly"),
-        (lambda m: m.sample(X_NEW, 0), "n_samples must be at least 1"),
+        (lambda m: m.sample(X_NEW, 0), "n_samples must be a whole number of at least 1"),
+        (lambda m: m.sample(X_NEW, 2.5), "n_samples must be a whole number"),
+        (lambda m: m.aggregate(X_NEW, n_samples=1), "n_samples must be at least 2"),
+        (lambda m: m.aggregate(X_NEW, np.full(41, np.nan)), "weights must be finite"),
+        (lambda m: m.aggregate(X_NEW, np.zeros(41), how="mean"), "do not add up to zero"),
         (lambda m: m.aggregate(X_NEW, how="max"), "how must be 'sum' or 'mean'"),
         (lambda m: m.aggregate(X_NEW, by=["a"]), r"by has shape \(1,\), but X has 41 rows"),
     ],
@@ -367,18 +441,37 @@ def test_impossible_questions_are_named(fitted, call, message):
         call(fitted)
 
 
-def test_jax_is_left_as_it_was():
+def test_jax_is_left_as_it_was_by_every_method_and_from_any_thread():
     program = """
+import threading
 import jax, jax.numpy as jnp, numpy as np
 before = dict(jax.config.values)
 import zigp
-model = zigp.ZeroInflatedGPRegressor(steps=2, n_inducing=5).fit(np.arange(9.0)[:, None], np.ones(9))
-assert model.predict([[1.0]]).dtype == np.float64
+X, y = np.linspace(0, 3, 12)[:, None], np.maximum(np.linspace(-1, 2, 12), 0)
+def use():
+    model = zigp.ZeroInflatedGPRegressor(steps=2, n_inducing=5).fit(X, y)
+    answers = [
+        model.predict(X), model.prob_on(X), model.prob_zero(X, 0.1), model.prob_below(X, 1.0),
+        model.sample(X, 2, random_state=0), model.predict_components(X).to_numpy(),
+        model.predict_quantiles(X).to_numpy(), model.predict_interval(X).to_numpy(),
+        model.aggregate(X, n_samples=3, random_state=0).to_numpy(), model.noise_sd_,
+    ]
+    found.append({str(np.asarray(a).dtype) for a in answers} | {type(model.elbo(X, y)).__name__})
+    network = zigp.GPNetworkRegressor(1, steps=2, n_restarts=2, n_inducing=4).fit(X, y)
+    parts = network.predict_network(X)
+    answers = [network.predict(X), network.impute(X, y), parts.weights, network.sample(X)]
+    found.append({str(np.asarray(a).dtype) for a in answers})
+found = []
+use()
+thread = threading.Thread(target=use)
+thread.start()
+thread.join()
+assert found == [{"float64", "float"}, {"float64"}] * 2, found
 after = dict(jax.config.values)
 assert before == after, {k for k in before if before[k] != after[k]}
 assert jnp.ones(1).dtype == jnp.float32
 """
-    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
 
 
 def test_learned_state_is_numpy(fitted):
@@ -408,6 +501,33 @@ def peak_gigabytes(rows: int) -> float:
     command = [sys.executable, "-c", PREDICT_MANY, str(rows)]
     done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=500)
     return float(done.stdout)
+
+
+def test_scattered_rows_are_drawn_without_their_lattice():
+    """600 rows with as many places and hours: 600 numbers a draw, not 360,000."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(600, 2)), rng.normal(size=600)])
+    model = SparseGPRegressor(column_groups=[[0, 1], [2]], n_inducing=[4, 4], steps=1).fit(
+        X, X[:, 0]
+    )
+    at, cells = prediction._joint_inputs(X, ((0, 1), (2,)))
+    assert at.shape == (600,)
+    assert cells is None
+    assert model.sample(X, 7, random_state=0).shape == (7, 600)
+
+
+def test_draws_come_in_blocks_of_bounded_size(fitted, monkeypatch):
+    monkeypatch.setattr(prediction, "_NUMBERS_AT_ONCE", 5 * 41 * 2)
+    draws = fitted.sample(X_NEW, 12, random_state=0)
+    assert draws.shape == (12, 41)
+    assert len(np.unique(draws[:, 20])) == 12
+
+
+def test_constant_and_tiny_outputs_have_a_sensible_scale():
+    X = np.linspace(0, 1, 20)[:, None]
+    for value in (0.1, 1e-200, 1e200):
+        model = SparseGPRegressor(steps=30, n_inducing=5).fit(X, np.full(20, value))
+        np.testing.assert_allclose(model.predict(X) / value, 1.0, rtol=0.05)
 
 
 def test_prediction_memory_does_not_grow_with_the_rows():

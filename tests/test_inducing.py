@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zigp.inducing import Inducing, place
+from zigp.inducing import Inducing, pick, place
 
 
 def test_few_distinct_rows_are_all_taken():
@@ -33,6 +33,19 @@ def test_discrete_columns_keep_their_levels():
     X = np.column_stack([rng.normal(size=200), rng.integers(0, 3, 200)])
     Z = place(X, 15, seed=0, discrete=(1,))
     assert set(Z[:, 1]) <= {0.0, 1.0, 2.0}
+
+
+def test_a_discrete_column_alone_gets_levels():
+    Z = place(np.arange(50.0)[:, None], 10, seed=0, discrete=(0,))
+    assert len(Z) == 10
+    assert set(Z[:, 0]) <= set(range(50))
+
+
+def test_picked_rows_are_rows():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    Z = pick(X, 8, seed=1)
+    assert len({tuple(z) for z in Z} & {tuple(x) for x in X}) == 8
+    assert len(pick(X[:3], 8, seed=1)) == 3
 
 
 def test_the_same_seed_places_the_same():

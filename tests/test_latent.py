@@ -107,6 +107,23 @@ def test_three_groups_of_columns():
         np.testing.assert_allclose(np.ravel(cells.var), rows.var, atol=1e-11)
 
 
+@pytest.mark.parametrize("covariance", COVARIANCES)
+def test_five_groups_of_columns(covariance):
+    columns = tuple((i,) for i in range(5))
+    rng = np.random.default_rng(0)
+    lattice = Lattice(tuple(rng.normal(size=(n, 1)) for n in (2, 3, 1, 4, 2)), columns)
+    latent = random_latent(
+        7,
+        covariance=covariance,
+        kernels=tuple(SquaredExponential(1.0 + 0.1 * i) for i in range(5)),
+        sizes=(2, 1, 2, 3, 2),
+        columns=columns,
+    )
+    cells, rows = latent.marginal(lattice), latent.marginal(lattice.rows())
+    np.testing.assert_allclose(np.ravel(cells.mean), rows.mean, atol=1e-11)
+    np.testing.assert_allclose(np.ravel(cells.var), rows.var, atol=1e-11)
+
+
 def test_no_kronecker_product_is_formed():
     """Nothing in the compiled lattice program, gradient included, is as large as K_1 ⊗ K_2."""
     shape, sizes = (30, 40), (15, 20)

@@ -39,7 +39,7 @@ def test_predictions_come_in_the_users_units(fitted):
     assert mean.shape == sd.shape == (25, 2)
     assert np.abs((mean - TRUE) / [20, 0.5]).max() < 0.2
     assert np.all(sd > 0)
-    np.testing.assert_allclose(fitted.noise_, [1.0, 0.03], rtol=0.5)
+    np.testing.assert_allclose(fitted.noise_sd_, [1.0, 0.03], rtol=0.5)
 
 
 def test_all_restarts_are_kept_and_the_best_is_used(fitted):

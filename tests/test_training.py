@@ -60,7 +60,7 @@ def test_every_pass_visits_every_row_in_a_new_order():
     batches = data.y.size // size
     order = jnp.arange(data.y.size)
     for step in range(2 * batches):
-        state = training._State(None, None, jnp.asarray(step), None, order)
+        state = training._State(None, None, jnp.asarray(step), None, None, order)
         order = training._order(state, jax.random.key(1), size)
         start = step % batches * size
         seen.append(np.asarray(order[start : start + size]))
@@ -116,6 +116,16 @@ def test_adam_steps_have_the_size_the_schedule_says():
     assert float(late) == pytest.approx(0.01)
 
 
+@pytest.mark.parametrize("when", [49, 99])
+def test_parameters_are_kept_only_if_their_bound_is_finite(when):
+    """A step that explodes at the end of a chunk is noticed there, not by a prediction of NaN."""
+    model, (cells, _) = random_zigp(3), masked()
+    explode = lambda done: jnp.where(done * 100 > when - 0.5, 1e5, 1.0)  # noqa: E731
+    fit = train(model, cells, Settings(steps=100, schedule=explode, tol=0.0))
+    assert fit.failed
+    assert np.isfinite(bound(fit.model, cells))
+
+
 def test_early_stopping_once_the_bound_settles():
     model, (cells, _) = random_zigp(4), masked()
     fit = train(model, cells, Settings(steps=5000, tol=1e-2, learning_rate=0.02))
@@ -128,6 +138,23 @@ def test_a_time_budget_is_kept():
     fit = train(model, cells, Settings(steps=10**7, max_seconds=0.5, tol=0.0))
     assert "time budget of 0.5 s" in fit.stopped
     assert 0 < len(fit.bounds) < 10**7
+
+
+def test_a_time_budget_decides_how_many_steps_are_next(monkeypatch):
+    """With steps of one second each, a budget of 12 seconds is not overrun by a chunk of 50."""
+    clock = [0.0]
+    advance = training._chunk
+
+    def slow(state, data, rates, key, count, *rest):
+        clock[0] += float(count)
+        return advance(state, data, rates, key, count, *rest)
+
+    monkeypatch.setattr(training, "_chunk", slow)
+    monkeypatch.setattr(training.time, "monotonic", lambda: clock[0])
+    seen = []
+    fit = train(random_zigp(4), masked()[0], Settings(max_seconds=12.0, tol=0.0), seen.append)
+    assert len(fit.bounds) == 12
+    assert [p.seconds_left for p in seen] == [7.0, 0.0]
 
 
 def test_progress_tells_steps_bound_and_time_left():
@@ -206,6 +233,9 @@ def test_solves_side_by_side_do_not_hang():
     import sys
 
     program = """
+import os
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, set(sorted(os.sched_getaffinity(0))[:2]))  # two cores, where it hung
 import jax, jax.numpy as jnp, sys
 from jax.scipy.linalg import solve_triangular
 jax.config.update("jax_enable_x64", True)
@@ -226,6 +256,12 @@ x = jnp.linspace(0.0, 10.0, 100)
 for _ in range(5):
     out = run(jnp.linspace(-1.0, 1.0, 8), x).block_until_ready()
 assert bool(jnp.all(jnp.isfinite(out)))
+
+import numpy as np
+from zigp import GPNetworkRegressor
+X = np.random.default_rng(0).normal(size=(200, 2))
+model = GPNetworkRegressor(2, n_restarts=6, steps=60, n_inducing=20).fit(X, np.sin(X))
+assert np.isfinite(model.predict(X)).all()
 print("done")
 """
     done = subprocess.run(

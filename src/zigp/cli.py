@@ -25,7 +25,7 @@ def zigp() -> None:
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("zigp-demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the simulated rain.")] = 2018,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated rain.", min=0)] = 2018,
 ) -> None:
     """Fit simulated rain, score against plain GP regression, and draw what was found.
 
@@ -33,10 +33,12 @@ def demo(
     """
     from zigp.demo import run_demo
 
+    figure = out / "rain.png"
     try:
         out.mkdir(parents=True, exist_ok=True)
+        figure.open("ab").close()  # better now than after the fit
     except OSError as error:
-        typer.echo(f"Cannot write to {out}: {error.strerror}. Choose another --out.", err=True)
+        typer.echo(f"Cannot write {figure}: {error.strerror}. Choose another --out.", err=True)
         raise typer.Exit(1) from None
     result = run_demo(seed)
     rain, stations = result.rain, len(result.rain[["lat", "lon"]].drop_duplicates())
@@ -45,7 +47,6 @@ def demo(
         f"of them zero; scores on the {result.held_out.sum()} that were held out:"
     )
     _print_scores(result.scores)
-    figure = out / "rain.png"
     result.figure.savefig(figure, dpi=130)
     typer.echo(f"Figure: {figure}")
 

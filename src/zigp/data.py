@@ -9,14 +9,16 @@ import numpy as np
 
 from zigp.batch import Batch, Lattice, Rows
 
-__all__ = ["Layout", "as_batch", "chunks", "column_index", "find_lattice", "padded_size"]
+__all__ = ["Layout", "as_batch", "chunks", "column_index", "find_lattice", "listed", "padded_size"]
+
+ColumnList = Iterable[int | str] | int | str  # columns by number or name
 
 _SMALLEST = 64
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How input columns fall into groups, and which of them are places on Earth or levels."""
+    """How input columns fall into groups, and which two of them are places on Earth."""
 
     groups: tuple[tuple[int, ...], ...]
     names: tuple[str, ...]
@@ -27,7 +29,7 @@ class Layout:
     def of(
         cls,
         X: np.ndarray,
-        column_groups: Mapping[str, Iterable[int | str]] | Sequence[Iterable[int | str]] | None,
+        column_groups: Mapping[str, ColumnList] | Sequence[ColumnList] | None,
         latlon: Sequence[int | str] | None,
         feature_names: Sequence[str] | None,
     ) -> Layout:
@@ -38,7 +40,7 @@ class Layout:
         if not isinstance(column_groups, Mapping):
             column_groups = {str(i): group for i, group in enumerate(column_groups)}
         groups = tuple(
-            tuple(column_index(c, D, feature_names) for c in _listed(group))
+            tuple(column_index(c, D, feature_names) for c in listed(group))
             for group in column_groups.values()
         )
         if sorted(c for group in groups for c in group) != list(range(D)) or () in groups:
@@ -48,7 +50,7 @@ class Layout:
             )
         pair = None
         if latlon is not None:
-            indices = [column_index(c, D, feature_names) for c in _listed(latlon)]
+            indices = [column_index(c, D, feature_names) for c in listed(latlon)]
             if len(indices) != 2 or not any(set(indices) <= set(group) for group in groups):
                 raise ValueError(
                     "latlon must name two columns, latitude then longitude, of one column group."
@@ -158,7 +160,8 @@ def _padded(values: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([values, filler])
 
 
-def _listed(group: Iterable[int | str] | int | str) -> list[int | str]:
+def listed(group: ColumnList) -> list[int | str]:
+    """Columns as a list, also where only one is given."""
     return [group] if isinstance(group, (int, np.integer, str)) else list(group)
 
 

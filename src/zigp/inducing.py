@@ -61,6 +61,8 @@ def place(
     distinct = np.unique(np.asarray(X, float), axis=0)
     if len(distinct) <= M:
         return distinct
+    if distinct.shape[1] == 1 and discrete:
+        return distinct[np.linspace(0, len(distinct) - 1, M).round().astype(int)]
     if distinct.shape[1] == 1:
         return np.quantile(distinct, (np.arange(M) + 0.5) / M, axis=0, method="linear")
     rng = np.random.default_rng(seed)

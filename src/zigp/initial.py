@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import equinox as eqx
 import numpy as np
 
 from zigp.data import Layout
@@ -75,14 +76,18 @@ def initial_latent(
     `reach` is the first length-scale in standard deviations of a column, if not the default.
     """
     groups = layout.only(columns)
+    if not groups:
+        raise ValueError("A latent needs at least one input column; inputs names none.")
     names = [
         name
         for name, group in zip(layout.names, layout.groups, strict=True)
         if set(group) & set(columns)
     ]
-    sizes = _sizes(X, groups, names, sparsity.n_inducing)
+    sizes = _sizes(X, groups, names, layout.names, sparsity.n_inducing)
     kernels, Z = [], []
-    for group, spec, size in zip(groups, _per_group(kernel, names), sizes, strict=True):
+    for group, spec, size in zip(
+        groups, _per_group(kernel, names, layout.names), sizes, strict=True
+    ):
         inputs = X[:, group]
         built = _kernel(spec, group, layout)
         latlon = layout.latlon is not None and group == layout.latlon
@@ -118,14 +123,11 @@ def _sizes(
     X: np.ndarray,
     groups: tuple[tuple[int, ...], ...],
     names: list[str],
+    all_names: tuple[str, ...],
     n_inducing: Sizes | None,
 ) -> list[int]:
     """How many inducing inputs each group gets."""
-    if isinstance(n_inducing, Mapping):
-        if missing := [name for name in names if name not in n_inducing]:
-            raise ValueError(f"n_inducing lacks the column group {', '.join(map(repr, missing))}.")
-        sizes = [n_inducing[name] for name in names]
-    elif n_inducing is None:
+    if n_inducing is None:
         if len(groups) == 1:
             return [_MOST_POINTS]
         return [
@@ -135,58 +137,81 @@ def _sizes(
             )
             for group in groups
         ]
-    elif np.ndim(n_inducing) == 0:
-        if len(groups) > 1:
-            raise ValueError(
-                f"n_inducing={n_inducing!r} is one number, but the columns fall into "
-                f"{len(groups)} groups: give one number for each of {', '.join(names)}."
-            )
-        sizes = [n_inducing]  # type: ignore[list-item]
-    else:
-        sizes = list(n_inducing)  # type: ignore[arg-type]
-        if len(sizes) != len(groups):
-            raise ValueError(
-                f"n_inducing gives {len(sizes)} numbers for {len(groups)} column groups "
-                f"({', '.join(names)}): give one for each."
-            )
+    if isinstance(n_inducing, (int, float, np.number)):
+        n_inducing = [n_inducing] * len(all_names) if len(all_names) == 1 else [n_inducing]
+    sizes = _named("n_inducing", n_inducing, names, all_names)
     if any(int(size) != size or size < 1 for size in sizes):
         raise ValueError(f"n_inducing must be at least 1 everywhere; it is {n_inducing!r}.")
     return [int(size) for size in sizes]
 
 
-def _per_group(kernel: KernelSpec, names: list[str]) -> list[str | Kernel]:
+def _per_group(
+    kernel: KernelSpec, names: list[str], all_names: tuple[str, ...]
+) -> list[str | Kernel]:
     if isinstance(kernel, (str, Kernel)):
         return [kernel] * len(names)
-    if isinstance(kernel, Mapping):
-        if missing := [name for name in names if name not in kernel]:
-            raise ValueError(f"kernel lacks the column group {', '.join(map(repr, missing))}.")
-        return [kernel[name] for name in names]
-    if len(kernel) != len(names):
+    if not isinstance(kernel, (Mapping, Sequence)):
         raise ValueError(
-            f"{len(kernel)} kernels are given for {len(names)} column groups "
-            f"({', '.join(names)}): give one kernel, or one for each group."
+            f"kernel must be a name, a kernel object such as Matern32(), or one of these for each "
+            f"column group; it is {kernel!r}."
         )
-    return list(kernel)
+    return _named("kernel", kernel, names, all_names)
+
+
+def _named[T](
+    what: str, values: Sequence[T] | Mapping[str, T], names: list[str], all_names: tuple[str, ...]
+) -> list[T]:
+    """What is given for some column groups, out of a value for each of all."""
+    if not isinstance(values, Mapping):
+        if len(values) != len(all_names):
+            raise ValueError(
+                f"{what} has {len(values)} entries for {len(all_names)} column groups "
+                f"({', '.join(all_names)}): give one for each."
+            )
+        values = dict(zip(all_names, values, strict=True))
+    if missing := [name for name in names if name not in values]:
+        raise ValueError(f"{what} lacks the column group {', '.join(map(repr, missing))}.")
+    return [values[name] for name in names]
 
 
 def _kernel(spec: str | Kernel, group: tuple[int, ...], layout: Layout) -> Kernel:
     """A kernel object as it is, or a named one over the group's columns."""
+    here = [group.index(c) for c in layout.latlon or () if c in group]
     if isinstance(spec, Kernel):
-        return spec
+        return _chordal(spec, list(range(len(group))), here) if here else spec
     if spec not in KERNELS:
         raise ValueError(
             f"There is no kernel {spec!r}. Choose from {', '.join(KERNELS)}, or pass a kernel "
             "object such as zigp.kernels.Matern32(lengthscale=50)."
         )
     family = KERNELS[spec]
-    if layout.latlon is None or not set(layout.latlon) <= set(group) or family is Linear:
-        return family()
-    chordal = family(metric="chordal")  # type: ignore[call-arg]
-    if group == layout.latlon:
-        return chordal
-    here = [group.index(c) for c in layout.latlon]
     rest = [i for i in range(len(group)) if i not in here]
-    return chordal.on(*here) if not rest else chordal.on(*here) * family().on(*rest)
+    if len(here) < 2 or not rest:
+        return _chordal(family(), list(range(len(group))), here)
+    return _chordal(family().on(*here), list(range(len(group))), here) * family().on(*rest)
+
+
+def _chordal(kernel: Kernel, columns: list[int], latlon: list[int]) -> Kernel:
+    """A kernel over some columns, with distances over the globe on latitude and longitude."""
+    match kernel:
+        case Columns():
+            inner = [columns[i] for i in kernel.columns]
+            return Columns(_chordal(kernel.kernel, inner, latlon), kernel.columns)
+        case Scaled():
+            return eqx.tree_at(lambda k: k.kernel, kernel, _chordal(kernel.kernel, columns, latlon))
+        case Sum():
+            return Sum(tuple(_chordal(k, columns, latlon) for k in kernel.terms))
+        case Product():
+            return Product(tuple(_chordal(k, columns, latlon) for k in kernel.factors))
+        case Stationary() if columns == latlon and len(latlon) == 2:
+            return kernel.with_metric("chordal")
+        case Stationary() if len(latlon) == 2 and set(columns) & set(latlon):
+            raise ValueError(
+                f"A {type(kernel).__name__} kernel looks at latitude and longitude together with "
+                "other columns. Give each its own with .on(): "
+                "Matern32().on(0, 1) * Matern32().on(2) if latitude and longitude come first."
+            )
+    return kernel
 
 
 def _covariance(name: str, sizes: list[int]) -> CovarianceName:

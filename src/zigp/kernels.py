@@ -65,6 +65,8 @@ class Kernel(eqx.Module):
 
     def on(self, *columns: int) -> Columns:
         """This kernel, looking only at the given columns."""
+        if not columns:
+            raise ValueError("on() needs at least one column: kernel.on(0) or kernel.on(0, 1).")
         return Columns(self, columns)
 
     def __add__(self, other: Kernel) -> Sum:
@@ -105,6 +107,11 @@ class Stationary(Kernel):
     @property
     def lengthscale(self) -> Array:
         return jax.lax.stop_gradient(jnp.asarray(self.unit)) * self.relative_lengthscale
+
+    def with_metric(self, metric: str) -> Stationary:
+        """The same kernel with another distance."""
+        given = None if self.log_lengthscale is None else np.exp(np.asarray(self.log_lengthscale))
+        return type(self)(given, metric=metric)
 
     @abstractmethod
     def correlation(self, r2: Array) -> Array:
@@ -178,7 +185,8 @@ class Matern52(Stationary):
 class Periodic(Kernel):
     """Functions that repeat: k = exp(−2 Σ_d sin²(π(x_d − z_d)/period) / ℓ_d²).
 
-    The period is given, not learned; the length-scale is a fraction of a turn.
+    The period is given, not learned. The length-scale has no unit: at 1, values half a period apart
+    have correlation exp(−2).
     """
 
     log_lengthscale: Parameter | None
@@ -193,6 +201,10 @@ class Periodic(Kernel):
     @property
     def lengthscale(self) -> Array:
         return jnp.exp(jnp.asarray(self.log_lengthscale))
+
+    def filled(self, X: np.ndarray, reach: float) -> Kernel:
+        _check_columns(np.asarray(self.log_lengthscale), X, "lengthscale")
+        return self
 
     def __call__(self, X: Array, Z: Array) -> Array:
         s = jnp.sin(np.pi * (X[:, None, :] - Z[None, :, :]) / self.period) / self.lengthscale

@@ -193,7 +193,7 @@ class Projection(eqx.Module):
 
     @property
     def _out(self) -> str:
-        return "".join(sorted(set(self._inputs)))
+        return "".join(_INPUT_LETTERS[spot] for spot in sorted(set(self.spots)))
 
     def _along_inputs(self, values: Array) -> Array:
         """Stretch over those axes of the inputs that this latent does not look at."""
@@ -203,7 +203,7 @@ class Projection(eqx.Module):
 
     def _einsum(self, terms: list[str], *operands: Array) -> Array:
         subscripts = f"{','.join(terms)}->{self._out}"
-        return jnp.einsum(subscripts, *operands, optimize="optimal")
+        return jnp.einsum(subscripts, *operands, optimize="auto")
 
     def contract(self, factors: list[Array], core: Array) -> Array:
         """Σ_{ab…} core[a, b, …] factors_1[a, x] factors_2[b, y] …"""
@@ -219,7 +219,7 @@ class Projection(eqx.Module):
         first = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
         if len(set(self.spots)) == 1:
             subscripts = f"{','.join([*first, self._inducing + 'w'])}->w{self._out}"
-            projected = jnp.einsum(subscripts, *self.A, root, optimize="optimal")
+            projected = jnp.einsum(subscripts, *self.A, root, optimize="auto")
             return self._along_inputs(jnp.sum(projected**2, axis=0))
         # On a lattice S itself is contracted, group by group: n_1 n_2 M numbers never exist.
         again = _INDUCING_LETTERS[len(self.A) : 2 * len(self.A)]

@@ -7,6 +7,7 @@ signal's mean and variance (Gaussian noise), or its factors, gate and latent apa
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from functools import reduce
 from operator import mul
 
@@ -60,8 +61,8 @@ class Likelihood(eqx.Module):
         return signal
 
     @abstractmethod
-    def observe(self, key: PRNGKeyArray, signal: Array) -> Array:
-        """Draw observations of given signal values, [draws, outputs, inputs]."""
+    def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
+        """Draw observations where the latents take these values, [draws, leading axes, inputs]."""
 
 
 class Gaussian(Likelihood):
@@ -95,12 +96,13 @@ class Gaussian(Likelihood):
         return Moments(s.mean, s.var + self._along(s.mean))
 
     def predictive(self, signal: Signal, marginals: Marginals) -> Mixture:
-        mixed = mixture(signal, marginals)
-        return mixed.widened(self._along(mixed.mean[0]))
+        like = signal.moments(marginals).mean
+        return mixture(signal, marginals, lambda _: self._along(like))
 
-    def observe(self, key: PRNGKeyArray, signal: Array) -> Array:
-        noise = jax.random.normal(key, signal.shape, signal.dtype)
-        return signal + jnp.sqrt(self._along(signal[0])) * noise
+    def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
+        drawn = jax.vmap(signal.value)(values)
+        noise = jax.random.normal(key, drawn.shape, drawn.dtype)
+        return drawn + jnp.sqrt(self._along(drawn[0])) * noise
 
     def _along(self, values: Array) -> Array:
         """σ² of each output, lined up with values of shape [outputs, inputs]."""

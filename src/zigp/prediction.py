@@ -6,6 +6,7 @@ Everything here is in the model's own units: centred inputs, scaled outputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from math import prod
 from typing import Any
 
 import equinox as eqx
@@ -37,6 +38,7 @@ __all__ = [
 _ROWS_AT_ONCE = 6_144  # with 1,000 inducing points a chunk takes about a quarter of a GB
 _MOST_JOINT_ROWS = 6_000  # rows drawn jointly without a lattice to lean on
 _MOST_JOINT_CELLS = 4_000_000
+_NUMBERS_AT_ONCE = 16_000_000  # in the draws of one block
 
 
 def over_rows(
@@ -141,10 +143,16 @@ def draw(
 ) -> np.ndarray:
     """n draws [n, P, rows], each joint over all rows of X: of observations, or of the signal."""
     at, cells = _joint_inputs(X.astype(_dtype(model)), groups)
-    drawn = np.asarray(_draw(model, at, key, n, noise))
-    if cells is None:
-        return drawn
-    return drawn[(slice(None),) * (drawn.ndim - len(cells)) + cells]
+    # As many draws at once as memory allows; the size is fixed, so that one program serves all.
+    numbers = prod(at.shape) * len(model.latents)
+    size = min(n, max(1, _NUMBERS_AT_ONCE // numbers))
+    blocks = []
+    for start in range(0, n, size):
+        drawn = np.asarray(_draw(model, at, jax.random.fold_in(key, start), size, noise))
+        if cells is not None:
+            drawn = drawn[(slice(None),) * (drawn.ndim - len(cells)) + cells]
+        blocks.append(drawn)
+    return np.concatenate(blocks)[:n]
 
 
 @eqx.filter_jit
@@ -155,17 +163,18 @@ def _expected(model: Model, batch: Batch) -> Array:
 @eqx.filter_jit
 def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> Array:
     keys = jax.random.split(key, len(model.latents) + 1)
-    local = model.likelihood.local()
     values = {
         name: latent.draw(k, at, n)
         for (name, latent), k in zip(model.complete().items(), keys[1:], strict=True)
     }
-    for i, (name, var) in enumerate(local.items()):
+    for i, (name, var) in enumerate(model.likelihood.local().items()):
         shape = (n, *var.shape, *at.shape)
         sd = jnp.sqrt(var.reshape(*var.shape, *(1,) * len(at.shape)))
         values[name] = sd * jax.random.normal(jax.random.fold_in(keys[0], i), shape, var.dtype)
-    signal = jax.vmap(model.likelihood.whole(model.signal).value)(values)
-    return model.likelihood.observe(keys[0], signal) if noise else signal
+    whole = model.likelihood.whole(model.signal)
+    if noise:
+        return model.likelihood.observe(keys[0], whole, values)
+    return jax.vmap(whole.value)(values)
 
 
 @eqx.filter_jit
@@ -203,7 +212,10 @@ def _joint_inputs(
     pairs = [np.unique(X[:, group], axis=0, return_inverse=True) for group in groups]
     axes = tuple(axis for axis, _ in pairs)
     sizes = [len(axis) for axis in axes]
-    if len(groups) > 1 and max(sizes) <= _MOST_JOINT_ROWS and np.prod(sizes) <= _MOST_JOINT_CELLS:
+    # Rows that fill little of their lattice are cheaper by themselves, while they can be drawn so.
+    worth_it = prod(sizes) <= 4 * len(X) or len(X) > _MOST_JOINT_ROWS
+    fits = max(sizes) <= _MOST_JOINT_ROWS and prod(sizes) <= _MOST_JOINT_CELLS
+    if len(groups) > 1 and worth_it and fits:
         return Lattice(axes, groups), tuple(cell.reshape(-1) for _, cell in pairs)
     if len(X) <= _MOST_JOINT_ROWS:
         return Rows(X), None

@@ -6,6 +6,7 @@ observation; integrating over them leaves a mixture whose weights come from a qu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import equinox as eqx
@@ -34,10 +35,6 @@ class Mixture(eqx.Module):
     mean: Float[Array, "J ..."]
     var: Float[Array, "J ..."]
 
-    def widened(self, var: Array) -> Mixture:
-        """The mixture after adding independent normal noise."""
-        return Mixture(self.weight, self.mean, self.var + var)
-
     def moments(self) -> Moments:
         mean = jnp.tensordot(self.weight, self.mean, axes=1)
         second = jnp.tensordot(self.weight, self.var + (self.mean - mean) ** 2, axes=1)
@@ -46,10 +43,6 @@ class Mixture(eqx.Module):
     def cdf(self, t: Array) -> Array:
         """P(y ≤ t) at every input."""
         return jnp.tensordot(self.weight, normal_cdf(self._standardised(t)), axes=1)
-
-    def within(self, tol: Array) -> Array:
-        """P(|y| ≤ tol) at every input."""
-        return self.cdf(tol) - self.cdf(-tol)
 
     def quantile(self, p: Array) -> Array:
         """The t with P(y ≤ t) = p, by bisection between the components' own quantiles."""
@@ -70,10 +63,14 @@ class Mixture(eqx.Module):
         return (t - self.mean) / jnp.sqrt(self.var)
 
 
-def mixture(signal: Signal, marginals: Marginals) -> Mixture:
-    """A signal's distribution at every input and output, as a mixture of normals.
+def mixture(
+    signal: Signal, marginals: Marginals, noise: Callable[[Callable[[Signal], Array]], Array]
+) -> Mixture:
+    """An observation's distribution at every input and output, as a mixture of normals.
 
-    Only marginals are asked for, so one set of nodes serves all outputs.
+    `noise` says what variance is added once the conditioners are known: it is given a function that
+    tells the value of any part of the signal that they determine, such as a gate. Only marginals
+    are asked for, so one set of nodes serves all outputs.
     """
     parts = signal.conditioners()
     moments = signal.moments(marginals)
@@ -90,7 +87,10 @@ def mixture(signal: Signal, marginals: Marginals) -> Mixture:
     ]
 
     def given_nodes(at: list[Array]) -> Moments:
-        return signal.given(marginals, dict(zip(parts, at, strict=True)))
+        known = dict(zip(parts, at, strict=True))
+        given = signal.given(marginals, known)
+        added = noise(lambda part: part.given(marginals, known, fixed=True).mean)
+        return Moments(given.mean, given.var + added)
 
     given = jax.vmap(given_nodes, axis_size=len(weight))(nodes)
     return Mixture(jnp.asarray(weight, moments.mean.dtype), given.mean, given.var)

@@ -48,6 +48,8 @@ _NAME_OF = {
 }
 
 
+_FIRST_STEPS = 5  # where there is a time budget
+
 Schedule = Literal["cosine", "constant"] | Callable[[Array], Array]
 
 # Inducing inputs that move as fast as the rest outrun what q has learned there.
@@ -117,12 +119,14 @@ class Progress:
     step: int
     steps: int
     bound: float
-    gain: float
+    gain: float  # since the chunk before
     seconds: float
+    budget: float = np.inf
 
     @property
     def seconds_left(self) -> float:
-        return self.seconds / max(self.step, 1) * (self.steps - self.step)
+        by_steps = self.seconds / max(self.step, 1) * (self.steps - self.step)
+        return max(min(by_steps, self.budget - self.seconds), 0.0)
 
 
 @dataclass
@@ -130,7 +134,7 @@ class Fit:
     """A trained model, and how it came about."""
 
     model: Model
-    bounds: np.ndarray  # after every step; with minibatches an unbiased estimate
+    bounds: np.ndarray  # before every step; with minibatches an unbiased estimate
     seconds: float
     stopped: str  # why training ended, in words
     failed: bool = False  # whether it ended at a bound that is not finite
@@ -141,7 +145,8 @@ class _State(eqx.Module):
     model: Model  # with several restarts, every array has them along its first axis
     adam: Any
     step: Array
-    bounds: Array  # of this chunk, [restarts, steps]
+    bounds: Array  # before each step of this chunk, [restarts, steps]
+    reached: Array  # at the end of it, [restarts]
     order: Array | None  # the rows of this pass over the data, where it goes by minibatches
 
 
@@ -197,7 +202,8 @@ def _train(
         order = jnp.arange(data.y.shape[-1])
     first = _ADAM.init if restarts is None else eqx.filter_vmap(_ADAM.init)
     bounds = jnp.zeros((restarts or 1, settings.chunk))
-    state = _State(model, first(_learnable(model)), jnp.asarray(0), bounds, order)
+    adam, reached = first(_learnable(model)), jnp.zeros(restarts or 1)
+    state = _State(model, adam, jnp.asarray(0), bounds, reached, order)
 
     def advance(state: _State, count: int) -> _State:
         counts = jnp.asarray(count), jnp.asarray(settings.steps)
@@ -209,9 +215,13 @@ def _train(
     failures = [""] * len(alive)
     history: list[np.ndarray] = []
     retried: list[list[int]] = [[] for _ in alive]
-    stopped, done = f"all {settings.steps} steps done", 0
+    stopped, done, elapsed = f"all {settings.steps} steps done", 0, 0.0
     while done < settings.steps and alive.any():
         count = min(settings.chunk, settings.steps - done)
+        if settings.max_seconds is not None:
+            # The first steps are few, and show how many more there is time for.
+            left, pace = settings.max_seconds - (time.monotonic() - start), elapsed / max(done, 1)
+            count = min(count, max(int(left / pace), 1) if done else _FIRST_STEPS)
         after = advance(state, count)
         good = _finite(after, count)
         if not good[alive].all():
@@ -229,8 +239,9 @@ def _train(
         gain = _gain([h[alive] for h in history], settings.patience) if alive.any() else np.inf
         elapsed = time.monotonic() - start
         if progress is not None and alive.any():
-            best = float(history[-1][alive].mean(axis=1).max())
-            progress(Progress(done, settings.steps, best, gain, elapsed))
+            best = [float(h[alive].mean(axis=1).max()) for h in history[-2:]]
+            budget = np.inf if settings.max_seconds is None else settings.max_seconds
+            progress(Progress(done, settings.steps, best[-1], best[-1] - best[0], elapsed, budget))
         if abs(gain) / rows < settings.tol:
             stopped = f"the bound settled to within {settings.tol:g} per row (step {done})"
             break
@@ -275,9 +286,14 @@ def _chunk(
         over = jax.vmap(update, in_axes=(0, 0, None, None)) if many else update
         model, adam, value = over(state.model, state.adam, batch, factor)
         bounds = state.bounds.at[:, i].set(value)
-        return _State(model, adam, state.step + 1, bounds, order)
+        return _State(model, adam, state.step + 1, bounds, state.reached, order)
 
-    return jax.lax.fori_loop(0, count, step, state)
+    state = jax.lax.fori_loop(0, count, step, state)
+    # A step is only known to be good by the bound after it.
+    batch = _minibatch(data, state.order, state.step, batch_size)
+    over = jax.vmap(_loss, in_axes=(0, None)) if many else _loss
+    reached = -jnp.reshape(over(state.model, batch), state.reached.shape)
+    return eqx.tree_at(lambda s: s.reached, state, reached.astype(state.reached.dtype))
 
 
 def _loss(model: Model, batch: Batch) -> Array:
@@ -389,7 +405,8 @@ def _gain(history: list[np.ndarray], patience: int) -> float:
 
 def _finite(state: _State, count: int) -> np.ndarray:
     """Which restarts have finite bounds and parameters."""
-    values = [state.bounds[:, :count], *jax.tree.leaves(_learnable(state.model))]
+    leaves = jax.tree.leaves(_learnable(state.model))
+    values = [state.bounds[:, :count], state.reached, *leaves]
     restarts = state.bounds.shape[0]
     finite = [jnp.isfinite(v).reshape(restarts, -1).all(axis=1) for v in values]
     return np.asarray(jnp.stack(finite).all(axis=0))
@@ -403,10 +420,10 @@ def _chosen(first: np.ndarray, a: _State, b: _State, restarts: int | None) -> _S
     def choose(x: Array, y: Array) -> Array:
         return jnp.where(first.reshape(-1, *(1,) * (x.ndim - 1)), x, y)
 
-    model, adam, bounds = jax.tree.map(
-        choose, (a.model, a.adam, a.bounds), (b.model, b.adam, b.bounds)
+    model, adam, bounds, reached = jax.tree.map(
+        choose, (a.model, a.adam, a.bounds, a.reached), (b.model, b.adam, b.bounds, b.reached)
     )
-    return _State(model, adam, a.step, bounds, a.order)
+    return _State(model, adam, a.step, bounds, reached, a.order)
 
 
 def _with_more_jitter(state: _State, where: np.ndarray, restarts: int | None) -> _State:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
@@ -22,7 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from zigp import prediction
 from zigp.batch import Lattice
-from zigp.data import Layout, as_batch, column_index
+from zigp.data import ColumnList, Layout, as_batch, column_index, listed
 from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.latent import LatentGP
 from zigp.likelihoods import Gaussian
@@ -34,10 +34,9 @@ from zigp.training import Fit, Schedule, Settings, train, train_restarts
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ColumnGroups", "Columns", "SparseGP", "frame"]
+__all__ = ["ColumnGroups", "ColumnList", "SparseGP", "frame", "spread_of"]
 
-Columns = Iterable[int | str]
-ColumnGroups = Mapping[str, Columns] | Sequence[Columns]
+ColumnGroups = Mapping[str, ColumnList] | Sequence[ColumnList]
 
 _DRAWS_AT_ONCE = 50
 
@@ -49,7 +48,7 @@ class SparseGP(RegressorMixin, BaseEstimator):
         self,
         *,
         kernel: KernelSpec,
-        inputs: Columns | None,
+        inputs: ColumnList | None,
         column_groups: ColumnGroups | None,
         latlon: Sequence[int | str] | None,
         n_inducing: Sizes | None,
@@ -108,13 +107,18 @@ class SparseGP(RegressorMixin, BaseEstimator):
         """Fit the model to observations y at inputs X, both in your own units."""
         dtype = self._dtype()
         again = self.warm_start and hasattr(self, "model_")
-        rows, target = self._checked(X, y, reset=not again)
+        if again:
+            self._refuse_another_structure()
+        elif hasattr(self, "model_"):
+            del self.model_  # nothing is left of it if this fit fails
+        rows, target = self._checked_pair(X, y, reset=not again)
         weight = _weights(sample_weight, rows)
         seed = int(check_random_state(self.random_state).randint(2**31))
         settings = self._settings(seed)
         if not again:
             names = getattr(self, "feature_names_in_", None)
-            self.layout_ = Layout.of(rows, self.column_groups, self.latlon, names)
+            counted = rows[weight > 0]
+            self.layout_ = Layout.of(counted, self.column_groups, self.latlon, names)
             self.y_offset_, self.y_scale_ = self._scaling(self._transformed(target), weight)
         rows, values, weights, shift = self._in_model_units(rows, target, weight)
         if again:
@@ -148,9 +152,30 @@ class SparseGP(RegressorMixin, BaseEstimator):
         self.model_, self.bounds_ = best.model, best.bounds
         self.seconds_, self.stopped_, self.retried_ = best.seconds, best.stopped, best.retried
         self.n_iter_ = len(best.bounds)
+        self._structure = self._current_structure()
+
+    def _current_structure(self) -> dict[str, str]:
+        """The settings that a model's shape follows from."""
+        training = {*Settings.__dataclass_fields__, "max_seconds", "learn_inducing", "n_restarts"}
+        own = {"warm_start", "random_state", "verbose", "back_transform"}
+        return {k: repr(v) for k, v in self.get_params().items() if k not in training | own}
+
+    def _refuse_another_structure(self) -> None:
+        now = self._current_structure()
+        if changed := [name for name in now if now[name] != self._structure[name]]:
+            raise ValueError(
+                f"warm_start goes on from the fitted model, but {', '.join(changed)} differ from "
+                "what it was fitted with. Set them back, or fit with warm_start=False."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
 
     def _settings(self, seed: int) -> Settings:
-        fixed = (*self.fixed, *self._always_fixed)
+        fixed = (
+            *([self.fixed] if isinstance(self.fixed, str) else self.fixed),
+            *self._always_fixed,
+        )
         fixed += () if self.learn_inducing else ("inducing",)
         return Settings(
             steps=self.steps,
@@ -169,13 +194,15 @@ class SparseGP(RegressorMixin, BaseEstimator):
         layout: Layout,
         sparsity: Sparsity,
         kernel: KernelSpec,
-        inputs: Columns | None,
+        inputs: ColumnList | None,
         *,
         variance: float = 1.0,
     ) -> LatentGP:
         D = X.shape[1]
         names = getattr(self, "feature_names_in_", None)
-        columns = range(D) if inputs is None else [column_index(c, D, names) for c in inputs]
+        columns = (
+            range(D) if inputs is None else [column_index(c, D, names) for c in listed(inputs)]
+        )
         return initial_latent(X, layout, columns, kernel, sparsity, variance=variance)
 
     # -- predicting -----------------------------------------------------------------------------
@@ -209,6 +236,7 @@ class SparseGP(RegressorMixin, BaseEstimator):
         self, X: ArrayLike, quantiles: float | Sequence[float] = (0.05, 0.5, 0.95)
     ) -> pd.DataFrame:
         """Quantiles of a new observation at each row, one column for each."""
+        check_is_fitted(self)
         levels = [_probability_level("quantiles", q) for q in np.atleast_1d(quantiles)]
         columns = {
             q: self._in_user_units(self._over_rows(X, prediction.quantile, np.asarray(q))["t"])
@@ -226,14 +254,14 @@ class SparseGP(RegressorMixin, BaseEstimator):
     def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The lower bound on log p(y), in the units of y."""
         check_is_fitted(self)
-        rows, target = self._checked(X, y)
+        rows, target = self._checked_pair(X, y)
         weight = _weights(sample_weight, rows)
         rows, values, weights, shift = self._in_model_units(rows, target, weight)
         return prediction.elbo(self.model_, rows, values, weights) + shift
 
     @property
     @entry_point
-    def noise_(self) -> Any:
+    def noise_sd_(self) -> Any:
         """The standard deviation of the noise of each output, in the units of y."""
         check_is_fitted(self)
         likelihood = self.model_.likelihood
@@ -276,6 +304,8 @@ class SparseGP(RegressorMixin, BaseEstimator):
         if how not in ("sum", "mean"):
             raise ValueError(f"how must be 'sum' or 'mean', not {how!r}.")
         tail = 0.5 * (1.0 - _probability_level("level", level))
+        if n_samples < 2:
+            raise ValueError(f"n_samples must be at least 2 for a spread, not {n_samples!r}.")
         check_is_fitted(self)
         rows = self._checked(X)
         w = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
@@ -283,6 +313,8 @@ class SparseGP(RegressorMixin, BaseEstimator):
         for name, column in (("weights", w), ("by", labels)):
             if column.shape != (len(rows),):
                 raise ValueError(f"{name} has shape {column.shape}, but X has {len(rows)} rows.")
+        if not np.all(np.isfinite(w)):
+            raise ValueError("weights must be finite numbers; some are NaN or infinite.")
         groups, member = np.unique(labels, return_inverse=True)
 
         def total(values: np.ndarray) -> np.ndarray:
@@ -292,6 +324,8 @@ class SparseGP(RegressorMixin, BaseEstimator):
 
         mean = total(np.asarray(self.predict(X)))
         size = total(np.ones((len(rows), *mean.shape[1:]))) if how == "mean" else 1.0
+        if np.any(size == 0):
+            raise ValueError("how='mean' needs weights that do not add up to zero in any group.")
         mean = mean / size
         key, draws = _key(random_state), []
         for start in range(0, n_samples, _DRAWS_AT_ONCE):
@@ -305,8 +339,8 @@ class SparseGP(RegressorMixin, BaseEstimator):
         return frame(table, groups, self._output_names)
 
     def _draws(self, X: np.ndarray, n: int, key: Array, noise: bool) -> np.ndarray:
-        if n < 1:
-            raise ValueError(f"n_samples must be at least 1, not {n}.")
+        if int(n) != n or n < 1:
+            raise ValueError(f"n_samples must be a whole number of at least 1, not {n!r}.")
         groups = self.layout_.groups
         drawn = prediction.draw(self.model_, X - self.layout_.centre, groups, n, key, noise=noise)
         return np.stack([self._in_user_units(one) for one in drawn])
@@ -318,9 +352,12 @@ class SparseGP(RegressorMixin, BaseEstimator):
             raise ValueError(f"dtype must be 'float32' or 'float64', not {self.dtype!r}.")
         return str(self.dtype)
 
-    def _checked(self, X: Any, y: Any = None, *, reset: bool = False) -> Any:
-        if y is None:
-            return validate_data(self, X, dtype=np.float64, reset=reset)
+    def _checked(self, X: Any) -> np.ndarray:
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _checked_pair(
+        self, X: Any, y: Any, *, reset: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         return validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
 
     def _transformed(self, y: np.ndarray) -> np.ndarray:
@@ -364,6 +401,14 @@ class SparseGP(RegressorMixin, BaseEstimator):
 
 def _weights(sample_weight: ArrayLike | None, X: np.ndarray) -> np.ndarray:
     return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def spread_of(values: np.ndarray, weight: np.ndarray, largest: float) -> float:
+    """The root of the mean square of values, or the largest output where that is only rounding."""
+    if largest == 0 or not weight.any():
+        return 1.0
+    relative = float(np.sqrt(np.average((values / largest) ** 2, weights=weight)))
+    return float(largest) * (relative if relative > 1e-12 else 1.0)
 
 
 def _probability_level(name: str, value: float) -> float:

@@ -126,10 +126,14 @@ class GPNetworkRegressor(MultiOutputMixin, SparseGP):
 
     # -- fitting --------------------------------------------------------------------------------
 
-    def _checked(self, X: Any, y: Any = None, *, reset: bool = False) -> Any:
+    def _checked_pair(
+        self, X: Any, y: Any, *, reset: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         rows = validate_data(self, X, dtype=np.float64, reset=reset)
         if y is None:
-            return rows
+            raise ValueError(
+                "GPNetworkRegressor requires y to be passed, but the target y is None."
+            )
         names = [str(c) for c in y.columns] if hasattr(y, "columns") else None
         Y = check_array(
             y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="Y"
@@ -260,7 +264,7 @@ class GPNetworkRegressor(MultiOutputMixin, SparseGP):
                 f"back_transform must be 'mean' or 'median', not {self.back_transform!r}."
             )
         if known is not None:
-            rows, Y = self._checked(X, known)
+            rows, Y = self._checked_pair(X, known)
             mean, sd = self._given_known(rows, Y, trained=False)
         elif self.transform is None:
             out = self._over_rows(X, prediction.moments)
@@ -280,7 +284,7 @@ class GPNetworkRegressor(MultiOutputMixin, SparseGP):
         learned the rest from them already. At new rows use `predict(X, known=Y)`.
         """
         check_is_fitted(self)
-        return self._given_known(*self._checked(X, Y), trained=True)[0]
+        return self._given_known(*self._checked_pair(X, Y), trained=True)[0]
 
     def _given_known(
         self, rows: np.ndarray, Y: np.ndarray, *, trained: bool
@@ -295,7 +299,7 @@ class GPNetworkRegressor(MultiOutputMixin, SparseGP):
             np.zeros_like(weights) if local else weights,
             trained=trained and not local,
         )
-        noise = np.reshape(self.noise_ / self.y_scale_, (-1, 1)) ** 2
+        noise = np.reshape(self.noise_sd_ / self.y_scale_, (-1, 1)) ** 2
         mean = self.y_offset_ + self.y_scale_ * signal.mean.T
         var = self.y_scale_**2 * (signal.var + noise).T
         if self.transform is not None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from zigp import prediction
 from zigp.data import Layout
-from zigp.estimators.base import ColumnGroups, Columns, SparseGP, frame
+from zigp.estimators.base import ColumnGroups, ColumnList, SparseGP, frame, spread_of
 from zigp.initial import KernelSpec, Sizes, Sparsity
 from zigp.likelihoods import Gaussian
 from zigp.models import Model, gp_regression, zero_inflated_gp
@@ -34,7 +34,7 @@ class SparseGPRegressor(SparseGP):
         self,
         kernel: KernelSpec = "squared_exponential",
         *,
-        inputs: Columns | None = None,
+        inputs: ColumnList | None = None,
         column_groups: ColumnGroups | None = None,
         latlon: Sequence[int | str] | None = None,
         n_inducing: Sizes | None = None,
@@ -74,9 +74,8 @@ class SparseGPRegressor(SparseGP):
         )
 
     def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
-        offset = np.average(y, weights=weight)
-        scale = np.sqrt(np.average((y - offset) ** 2, weights=weight))
-        return float(offset), float(scale if scale > 0 else 1.0)
+        offset = float(np.average(y, weights=weight))
+        return offset, spread_of(y - offset, weight, largest=np.abs(y).max())
 
     def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
@@ -94,8 +93,8 @@ class ZeroInflatedGPRegressor(SparseGP):
         kernel: KernelSpec = "squared_exponential",
         *,
         gate_kernel: KernelSpec | None = None,
-        inputs: Columns | None = None,
-        gate_inputs: Columns | None = None,
+        inputs: ColumnList | None = None,
+        gate_inputs: ColumnList | None = None,
         column_groups: ColumnGroups | None = None,
         latlon: Sequence[int | str] | None = None,
         n_inducing: Sizes | None = None,
@@ -138,9 +137,7 @@ class ZeroInflatedGPRegressor(SparseGP):
 
     def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
         # Divided, never shifted: zero stays zero.
-        counted = weight * (y != 0)
-        scale = np.sqrt(np.average(y**2, weights=counted)) if counted.any() else 1.0
-        return 0.0, float(scale)
+        return 0.0, spread_of(y, weight * (y != 0), largest=np.abs(y).max())
 
     def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
         gate_kernel = self.kernel if self.gate_kernel is None else self.gate_kernel
