@@ -64,7 +64,7 @@ def isotopic(train: pd.DataFrame, test: pd.DataFrame) -> dict:
         start = time.perf_counter()
         model = GPNetworkRegressor(
             2, sparse_weights=name[0] == "s", n_inducing=int(name.split("=")[1]),
-            n_restarts=RESTARTS,
+            latent_noise=False, n_restarts=RESTARTS,
         ).fit(train[PLACE], train[METALS])  # fmt: skip
         seconds = time.perf_counter() - start
         truth = test[METALS].to_numpy()

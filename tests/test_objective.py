@@ -173,8 +173,9 @@ def masked(seed: int = 0):
 def test_a_masked_lattice_is_its_cells_as_rows(covariance):
     model = random_zigp(3, covariance)
     cells, rows = masked()
-    value, gradient = eqx.filter_value_and_grad(bound)(jax.tree.map(jnp.asarray, model), cells)
-    expected = eqx.filter_value_and_grad(bound)(jax.tree.map(jnp.asarray, model), rows)
+    both = eqx.filter_jit(eqx.filter_value_and_grad(bound))
+    value, gradient = both(jax.tree.map(jnp.asarray, model), cells)
+    expected = both(jax.tree.map(jnp.asarray, model), rows)
     np.testing.assert_allclose(value, expected[0], atol=1e-10)
     for a, b in zip(jax.tree.leaves(gradient), jax.tree.leaves(expected[1]), strict=True):
         np.testing.assert_allclose(a, b, atol=1e-9)
@@ -234,7 +235,7 @@ def test_a_likelihood_can_take_gate_and_latent_apart():
     rng, n = np.random.default_rng(5), 100_000
     m = model.marginals(batch.at)
     values = {
-        name: np.asarray(m[name].mean) + np.sqrt(m[name].var) * rng.normal(size=(n, *batch.y.shape))
+        name: m[name].mean + jnp.sqrt(m[name].var) * rng.normal(size=(n, *batch.y.shape))
         for name in ("g", "f")
     }
     noise = 0.3 + 0.8 * ndtr(values["g"]) ** 2

@@ -12,11 +12,13 @@ README = (ROOT / "README.md").read_text()
 
 def test_the_readme_runs():
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     names: dict = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
-    assert names["mean"].shape == names["sd"].shape == names["on"].shape == (400,)
+    assert names["sd"].shape == names["on"].shape == (400,)
+    assert names["mean"].shape == (400, 2)
+    assert names["support"].shape == (400, 1, 2)
     assert list(names["inside"]) == ["lower", "upper"]
     assert len(names["total"]) == 2
     assert set(names["parts"]) >= {"gate", "latent", "signal"}

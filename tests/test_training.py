@@ -120,7 +120,7 @@ def test_adam_steps_have_the_size_the_schedule_says():
 def test_parameters_are_kept_only_if_their_bound_is_finite(when):
     """A step that explodes at the end of a chunk is noticed there, not by a prediction of NaN."""
     model, (cells, _) = random_zigp(3), masked()
-    explode = lambda done: jnp.where(done * 100 > when - 0.5, 1e5, 1.0)  # noqa: E731
+    explode = lambda done: jnp.where(done * 100 > when - 0.5, 1e9, 1.0)  # noqa: E731
     fit = train(model, cells, Settings(steps=100, schedule=explode, tol=0.0))
     assert fit.failed
     assert np.isfinite(bound(fit.model, cells))

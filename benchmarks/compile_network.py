@@ -1,0 +1,34 @@
+"""Compile time of a sparse network's training step at two sizes: Q=2, P=3 and Q=6, P=20.
+
+Prints one line of JSON, seconds to compile and to run one chunk afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+import numpy as np
+
+from zigp import GPNetworkRegressor
+
+
+def main() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(259, 2))
+    GPNetworkRegressor(1, n_restarts=1, steps=1).fit(X[:, :1], X[:, 1:])  # warm up the process
+    result = {}
+    for Q, P in ((2, 3), (6, 20)):
+        Y = rng.normal(size=(259, P))
+        times = []
+        for _ in range(2):
+            start = time.perf_counter()
+            model = GPNetworkRegressor(Q, n_restarts=2, steps=50, tol=0.0).fit(X, Y)
+            times.append(time.perf_counter() - start)
+        first, again = times
+        result[f"Q={Q}, P={P}"] = {"compile": first - again, "50 steps": model.seconds_}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
