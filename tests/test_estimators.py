@@ -211,6 +211,7 @@ def test_a_table_that_is_a_lattice_is_fitted_as_one_with_the_same_result(monkeyp
     np.testing.assert_allclose(model.predict(X), rows.predict(X), atol=1e-2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance", ["diagonal", "dense", "kronecker"])
 def test_every_covariance_fits_a_lattice(covariance):
     X, y = rain_like()
@@ -530,6 +531,7 @@ def test_constant_and_tiny_outputs_have_a_sensible_scale():
         np.testing.assert_allclose(model.predict(X) / value, 1.0, rtol=0.05)
 
 
+@pytest.mark.slow
 def test_prediction_memory_does_not_grow_with_the_rows():
     few, many = peak_gigabytes(10_000), peak_gigabytes(60_000)
     per_row = (many - few) / 50_000  # the inputs and the answers themselves

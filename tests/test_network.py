@@ -119,7 +119,7 @@ def test_missing_outputs_are_predicted():
     assert np.isfinite(model.elbo(X, Y))
 
 
-@pytest.mark.parametrize("transform", ["log", "log1p"])
+@pytest.mark.parametrize("transform", ["log1p", pytest.param("log", marks=pytest.mark.slow)])
 def test_transforms_come_back_as_mean_or_median(transform):
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 6, size=(300, 1))
@@ -155,14 +155,14 @@ def test_a_transform_keeps_quantiles_bounds_and_draws_consistent():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"inducing": "one"},
-        {"sparse_latents": True},
-        {"covariance": "diagonal"},
-        {"batch_size": 40},
-        {"dtype": "float32"},
-        {"lengthscale_prior": None, "weight_kernel": "matern52", "gate_kernel": "matern32"},
+        {"inducing": "one", "sparse_latents": True, "batch_size": 40},
+        pytest.param({"covariance": "diagonal", "dtype": "float32"}, marks=pytest.mark.slow),
+        pytest.param(
+            {"weight_kernel": "matern52", "gate_kernel": "matern32"}, marks=pytest.mark.slow
+        ),
+        pytest.param({"lengthscale_prior": None}, marks=pytest.mark.slow),
     ],
-    ids=lambda s: next(iter(s)),
+    ids=lambda s: "-".join(s),
 )
 def test_choices_all_fit(settings):
     X, Y = two_outputs()
