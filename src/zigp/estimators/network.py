@@ -56,6 +56,16 @@ class GPNetworkRegressor(MultiOutputMixin, SparseGP):
     can switch off, Φ(g_qp) W_qp, and with `sparse_latents` a latent can, Φ(k_q) f_q. Outputs may be
     missing (NaN) anywhere in Y. Training starts `n_restarts` times from random places, all in one
     compiled program; the best by its objective is kept, and all are in `restarts_`.
+
+    `latent_noise` adds noise to the latents at every site, which its outputs then share. Turn it on
+    where some outputs are known at the sites to be predicted (`predict(X, known=Y)`, `impute`): on
+    the Jura data it helps there. It is off by default because with nothing known at a new site
+    cross-validation found it worse, on Jura's training rows and on simulated data alike
+    (`benchmarks/latent_noise.py` and its results).
+
+    `inducing` is `separate` (each latent and each weight has kernels and inducing inputs of its
+    own, and a gate uses those inducing inputs of what it gates, as in the paper) or `one` (all
+    latents of a kind share theirs, which is cheaper).
     """
 
     def __init__(
