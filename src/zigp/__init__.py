@@ -1,10 +1,18 @@
 """Zero-inflated Gaussian processes and sparse Gaussian process networks."""
 
 from zigp import kernels, special
-from zigp.estimators import GPNetworkRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
+from zigp.estimators import (
+    GPNetworkRegressor,
+    HurdleGPRegressor,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    ZeroInflatedGPRegressor,
+)
 
 __all__ = [
     "GPNetworkRegressor",
+    "HurdleGPRegressor",
+    "SparseGPClassifier",
     "SparseGPRegressor",
     "ZeroInflatedGPRegressor",
     "kernels",

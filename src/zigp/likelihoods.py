@@ -22,10 +22,13 @@ from jaxtyping import PRNGKeyArray
 from zigp.batch import Batch
 from zigp.latent import Moments
 from zigp.predictive import Mixture, mixture
-from zigp.signal import Latent, Marginals, Signal, Total
+from zigp.signal import Gate, Latent, Marginals, Signal, Total
+from zigp.special import log_probit_mean
 
 __all__ = [
     "NOISE_FLOOR",
+    "Amounts",
+    "Bernoulli",
     "Gaussian",
     "LatentNoise",
     "Likelihood",
@@ -48,10 +51,6 @@ class Likelihood(eqx.Module):
     def moments(self, signal: Signal, marginals: Marginals) -> Moments:
         """Mean and variance of a new observation at every input."""
 
-    @abstractmethod
-    def predictive(self, signal: Signal, marginals: Marginals) -> Mixture:
-        """The distribution of a new observation at every input."""
-
     def local(self) -> dict[str, Array]:
         """Variances of latents of its own that are drawn anew at every site, by name."""
         return {}
@@ -65,7 +64,36 @@ class Likelihood(eqx.Module):
         """Draw observations where the latents take these values, [draws, leading axes, inputs]."""
 
 
-class Gaussian(Likelihood):
+class Amounts(Likelihood):
+    """A likelihood of amounts, which have a distribution; labels just have a probability."""
+
+    @abstractmethod
+    def predictive(self, signal: Signal, marginals: Marginals) -> Mixture:
+        """The distribution of a new observation at every input."""
+
+
+class Bernoulli(Likelihood):
+    """y is 1 with probability Φ(g) and otherwise 0; the signal is that gate.
+
+    E[log p(y)] = E[log Φ(g)] where y = 1, E[log Φ(−g)] where y = 0
+    """
+
+    def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
+        assert isinstance(signal, Gate)
+        g = signal.of.moments(marginals)
+        sign = jnp.where(batch.y > 0.5, 1.0, -1.0)
+        return jnp.sum(batch.weight * log_probit_mean(sign * g.mean, g.var))
+
+    def moments(self, signal: Signal, marginals: Marginals) -> Moments:
+        p = signal.moments(marginals).mean
+        return Moments(p, p * (1.0 - p))
+
+    def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
+        p = jax.vmap(signal.value)(values)
+        return (jax.random.uniform(key, p.shape, p.dtype) < p).astype(p.dtype)
+
+
+class Gaussian(Amounts):
     """y = signal + ε with ε ~ N(0, σ²), one σ for each output. The paper's noise.
 
     E[log p(y)] = −½ log 2πσ² − ((y − mean)² + var) / (2σ²)

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 
 from zigp.batch import Lattice, Rows
 from zigp.latent import LatentGP, Moments
-from zigp.likelihoods import Likelihood
+from zigp.likelihoods import Bernoulli, Likelihood
 from zigp.signal import Gate, Latent, Signal, Total
 
-__all__ = ["Model", "gp_network", "gp_regression", "zero_inflated_gp"]
+__all__ = ["Model", "gp_classification", "gp_network", "gp_regression", "zero_inflated_gp"]
 
 
 class Model(eqx.Module):
@@ -54,6 +54,11 @@ class Model(eqx.Module):
 def gp_regression(f: LatentGP, likelihood: Likelihood) -> Model:
     """GP regression: f(x)."""
     return Model({"f": f}, likelihood, Latent("f"))
+
+
+def gp_classification(g: LatentGP) -> Model:
+    """GP classification: the probability of a 1 is Φ(g(x))."""
+    return Model({"g": g}, Bernoulli(), Gate("g"))
 
 
 def zero_inflated_gp(f: LatentGP, g: LatentGP, likelihood: Likelihood) -> Model:

@@ -18,16 +18,19 @@ from jax import Array
 from zigp.batch import Batch, Lattice, Rows
 from zigp.data import chunks
 from zigp.latent import Moments
-from zigp.likelihoods import Gaussian, network_given, network_parts, site_posterior
+from zigp.likelihoods import Amounts, Gaussian, network_given, network_parts, site_posterior
 from zigp.models import Model
+from zigp.predictive import Mixture
 from zigp.signal import Gate
 
 __all__ = [
     "back_transformed",
+    "cdf",
     "components",
     "conditioned",
     "draw",
     "elbo",
+    "latent",
     "moments",
     "network",
     "over_rows",
@@ -42,13 +45,24 @@ _NUMBERS_AT_ONCE = 16_000_000  # in the draws of one block
 
 
 def over_rows(
-    model: Model, X: np.ndarray, function: Callable[..., dict[str, Array]], *args: np.ndarray
+    model: Model,
+    X: np.ndarray,
+    function: Callable[..., dict[str, Array]],
+    *args: np.ndarray,
+    along: np.ndarray | None = None,
 ) -> dict[str, np.ndarray]:
-    """A compiled function of model and rows, run over all rows of X in constant memory."""
+    """A compiled function of model and rows, run over all rows of X in constant memory.
+
+    `along` is an argument whose last axis runs over the rows, as X does.
+    """
     dtype = _dtype(model)
     extra = [jnp.asarray(a, dtype) for a in args]
     out: dict[str, np.ndarray] = {}
     for rows, part in chunks(X.astype(dtype, copy=False), _ROWS_AT_ONCE):
+        if along is not None:
+            missing = len(part) - (rows.stop - rows.start)
+            here = np.pad(along[..., rows], [(0, 0)] * (along.ndim - 1) + [(0, missing)])
+            extra = [*extra[: len(args)], jnp.asarray(here, dtype)]
         for name, values in function(model, Rows(part), *extra).items():
             whole = out.setdefault(name, np.empty((*values.shape[:-1], len(X)), dtype))
             whole[..., rows] = np.asarray(values)[..., : rows.stop - rows.start]
@@ -60,6 +74,13 @@ def moments(model: Model, at: Rows) -> dict[str, Array]:
     """Mean and standard deviation of a new observation."""
     y = model.likelihood.moments(*model.with_local(at))
     return {"mean": y.mean, "sd": jnp.sqrt(y.var)}
+
+
+@eqx.filter_jit
+def latent(model: Model, at: Rows) -> dict[str, Array]:
+    """Mean and standard deviation of a classifier's latent g."""
+    g = model.marginals(at)["g"]
+    return {"mean": g.mean, "sd": jnp.sqrt(g.var)}
 
 
 @eqx.filter_jit
@@ -77,15 +98,28 @@ def components(model: Model, at: Rows) -> dict[str, Array]:
 @eqx.filter_jit
 def probability(model: Model, at: Rows, low: Array, high: Array) -> dict[str, Array]:
     """P(low < y ≤ high) for a new observation."""
-    y = model.likelihood.predictive(*model.with_local(at))
+    y = _distribution(model, at)
     return {"p": y.cdf(high) - y.cdf(low)}
+
+
+@eqx.filter_jit
+def cdf(model: Model, at: Rows, thresholds: Array) -> dict[str, Array]:
+    """P(y ≤ t) for every line t of thresholds, each with an entry for every row."""
+    y = _distribution(model, at)
+    return {"p": jax.lax.map(y.cdf, thresholds)}
 
 
 @eqx.filter_jit
 def quantile(model: Model, at: Rows, p: Array) -> dict[str, Array]:
     """The value that a new observation stays below with probability p."""
-    y = model.likelihood.predictive(*model.with_local(at))
+    y = _distribution(model, at)
     return {"t": y.quantile(p)}
+
+
+def _distribution(model: Model, at: Rows) -> Mixture:
+    """Of a new observation."""
+    assert isinstance(model.likelihood, Amounts)
+    return model.likelihood.predictive(*model.with_local(at))
 
 
 def elbo(model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
@@ -124,7 +158,7 @@ def network(model: Model, at: Rows) -> dict[str, Array]:
 @eqx.filter_jit
 def back_transformed(model: Model, at: Rows, offset: Array, scale: Array) -> dict[str, Array]:
     """Mean, standard deviation and median of exp(offset + scale · y), with y a new observation."""
-    y = model.likelihood.predictive(*model.with_local(at))
+    y = _distribution(model, at)
     mean, var = offset + scale * y.mean, scale**2 * y.var
     first = jnp.tensordot(y.weight, jnp.exp(mean + 0.5 * var), axes=1)
     second = jnp.tensordot(y.weight, jnp.exp(2.0 * (mean + var)), axes=1)

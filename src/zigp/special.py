@@ -1,8 +1,8 @@
-"""The probit link under a Gaussian: exact moments of Φ(g), and Owen's T.
+"""The probit link under a Gaussian: moments of Φ(g) and of log Φ(g), and Owen's T.
 
 Everything here follows its caller: any shape, any real dtype, traced or not, and no
-configuration of its own. Derivatives are closed forms, never taken through a quadrature
-rule that the value happens to use.
+configuration of its own. First derivatives are closed forms, never taken through a
+quadrature rule that the value happens to use.
 """
 
 from __future__ import annotations
@@ -16,8 +16,16 @@ import numpy as np
 from jax import Array
 from jax.scipy.special import erfc
 from jax.typing import ArrayLike
+from scipy.special import erfcx
 
-__all__ = ["ProbitMoments", "normal_cdf", "normal_pdf", "owens_t", "probit_moments"]
+__all__ = [
+    "ProbitMoments",
+    "log_probit_mean",
+    "normal_cdf",
+    "normal_pdf",
+    "owens_t",
+    "probit_moments",
+]
 
 _SQRT2 = float(np.sqrt(2.0))
 _SQRT_2PI = float(np.sqrt(2.0 * np.pi))
@@ -60,6 +68,19 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     0.125
     """
     return _owens_t(h, a)
+
+
+def log_probit_mean(mean: ArrayLike, var: ArrayLike) -> Array:
+    """E[log Φ(g)] for g ~ N(mean, var): what a probit classifier's bound needs.
+
+    By the trapezoid rule over g: off by less than 1e-7 (1 + |E|) for var up to 1, 1e-4 up to 10.
+    With h = φ/Φ its derivatives are E[h(g)] in the mean and −½ E[h(g) (g + h(g))] in the variance;
+    second derivatives are not provided.
+
+    >>> round(float(log_probit_mean(0.0, 1.0)), 4)
+    -1.0
+    """
+    return _log_probit_mean(mean, var)
 
 
 def normal_pdf(x: Array) -> Array:
@@ -159,6 +180,80 @@ def _square_integral(z: Array, var: Array) -> Array:
         square = (a + width * t) ** 2
         total = total + w * square * jnp.exp(-0.5 * z * z * square)
     return width * total / _SQRT_2PI
+
+
+def _log_cdf_and_hazard(x: Array) -> tuple[Array, Array]:
+    """log Φ(x) and φ(x)/Φ(x), by way of Mills' ratio R(t) = Φ(−t)/φ(t) at t = |x|.
+
+    Left of zero they are −x²/2 − log √(2π) + log R and 1/R, right of it log(1 − φR) and φ/(1 − φR).
+    """
+    t = jnp.abs(x)
+    u = (t - _MILLS_CENTRE) / (t + _MILLS_CENTRE)
+    # Estrin's scheme: pairs of terms, then pairs of pairs, so that no step waits for the last.
+    terms: list[Any] = _MILLS.tolist()
+    while len(terms) > 1:
+        terms = [a + u * b for a, b in zip(terms[::2], terms[1::2], strict=True)]
+        u = u * u
+    mills = terms[0] / (1.0 + t)
+    density = normal_pdf(x)
+    left = x < 0
+    inner = jnp.where(left, mills, 1.0 - density * mills)
+    log_cdf = jnp.log(inner) - jnp.where(left, 0.5 * x * x + _LOG_SQRT_2PI, 0.0)
+    return log_cdf, jnp.where(left, 1.0, density) / inner
+
+
+_MILLS_CENTRE = 4.0
+_LOG_SQRT_2PI = float(np.log(_SQRT_2PI))
+
+
+def _mills_polynomial() -> np.ndarray:
+    """(1 + t) R(t) as a polynomial in u = (t − c)/(t + c), in which it is smooth on [−1, 1]."""
+
+    def scaled(u: np.ndarray) -> np.ndarray:
+        t = _MILLS_CENTRE * (1.0 + u) / (1.0 - u)
+        return (1.0 + t) * np.sqrt(0.5 * np.pi) * erfcx(t / _SQRT2)
+
+    series = np.polynomial.Chebyshev.interpolate(scaled, 15)
+    return series.convert(kind=np.polynomial.Polynomial).coef
+
+
+_MILLS = _mills_polynomial()
+
+
+@_in_floating_point
+def _log_probit_mean(mean: Array, var: Array) -> Array:
+    return _log_probit_expectations(mean, var)[0]
+
+
+@jax.custom_jvp
+def _log_probit_expectations(mean: Array, var: Array) -> tuple[Array, Array, Array]:
+    """E[log Φ(g)], E[h(g)] and E[h(g) (g + h(g))], the three from one pass over the nodes."""
+    xi = np.linspace(-_LOG_REACH, _LOG_REACH, _LOG_NODES)
+    weight = np.exp(-0.5 * xi**2)
+    nodes, weights = (jnp.asarray(v, mean.dtype) for v in (xi, weight / weight.sum()))
+    sd = jnp.sqrt(var)
+
+    # A loop, not one long expression: XLA would compute every node once for each of the sums.
+    def add(i: Array | int, sums: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        g, w = mean + sd * nodes[i], weights[i]
+        log_cdf, h = _log_cdf_and_hazard(g)
+        return sums[0] + w * log_cdf, sums[1] + w * h, sums[2] + w * h * (g + h)
+
+    return jax.lax.fori_loop(0, _LOG_NODES, add, (jnp.zeros_like(mean),) * 3)
+
+
+_LOG_REACH, _LOG_NODES = 5.5, 19
+
+
+@_log_probit_expectations.defjvp
+def _log_probit_expectations_jvp(
+    primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
+    (mean, var), (dmean, dvar) = primals, tangents
+    value, first, second = _log_probit_expectations(mean, var)
+    dvalue = first * dmean - 0.5 * second * dvar
+    # Second derivatives in the variance are nobody's need: they would be wrong, so they are NaN.
+    return (value, first, second), (dvalue, *(jnp.full_like(mean, jnp.nan),) * 2)
 
 
 @_in_floating_point

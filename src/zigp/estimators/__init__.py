@@ -1,6 +1,14 @@
 """The scikit-learn face: fit on a table, predict in the user's units."""
 
+from zigp.estimators.classifier import SparseGPClassifier
+from zigp.estimators.hurdle import HurdleGPRegressor
 from zigp.estimators.network import GPNetworkRegressor
 from zigp.estimators.regressors import SparseGPRegressor, ZeroInflatedGPRegressor
 
-__all__ = ["GPNetworkRegressor", "SparseGPRegressor", "ZeroInflatedGPRegressor"]
+__all__ = [
+    "GPNetworkRegressor",
+    "HurdleGPRegressor",
+    "SparseGPClassifier",
+    "SparseGPRegressor",
+    "ZeroInflatedGPRegressor",
+]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import equinox as eqx
 import numpy as np
@@ -16,13 +16,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp import prediction
 from zigp.data import Layout
-from zigp.estimators.base import ColumnGroups, SparseGP
+from zigp.estimators.answers import ModelRegressor
 from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.latent import LatentGP, family
 from zigp.likelihoods import Gaussian, LatentNoise
 from zigp.models import Model, gp_network
 from zigp.runtime import entry_point
-from zigp.training import Fit, Schedule
+from zigp.training import Fit
 
 __all__ = ["GPNetworkRegressor", "NetworkParts"]
 
@@ -49,7 +49,8 @@ class NetworkParts:
     n_effective: np.ndarray  # [N, P]  how many latents an output uses, from 1 to Q
 
 
-class GPNetworkRegressor(MultiOutputMixin, SparseGP):
+@dataclass(eq=False, repr=False, kw_only=True)
+class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     """Several outputs as sums of a few latent functions with weights that vary: y = W(x) f(x) + ε.
 
     Every weight W_qp and every latent f_q is a Gaussian process. With `sparse_weights` a weight
@@ -68,71 +69,24 @@ class GPNetworkRegressor(MultiOutputMixin, SparseGP):
     latents of a kind share theirs, which is cheaper).
     """
 
-    def __init__(
-        self,
-        n_latents: int = 2,
-        *,
-        sparse_weights: bool = True,
-        sparse_latents: bool = False,
-        latent_noise: bool = False,
-        kernel: KernelSpec = "squared_exponential",
-        weight_kernel: KernelSpec | None = None,
-        gate_kernel: KernelSpec | None = None,
-        lengthscale_prior: tuple[float, float] | None = (3.0, 1.0),
-        transform: str | None = None,
-        back_transform: str = "mean",
-        column_groups: ColumnGroups | None = None,
-        latlon: Sequence[int | str] | None = None,
-        n_inducing: Sizes | None = 10,
-        inducing: str = "separate",
-        learn_inducing: bool = True,
-        covariance: str = "dense",
-        n_restarts: int = 10,
-        steps: int = 1500,
-        learning_rate: float | Mapping[str, float] = 0.02,
-        schedule: Schedule = "cosine",
-        batch_size: int | None = None,
-        fixed: Sequence[str] = (),
-        tol: float = 1e-5,
-        max_seconds: float | None = None,
-        dtype: str = "float64",
-        warm_start: bool = False,
-        random_state: int | np.random.RandomState | None = 0,
-        verbose: bool = False,
-    ):
-        super().__init__(
-            kernel=kernel,
-            inputs=None,
-            column_groups=column_groups,
-            latlon=latlon,
-            n_inducing=n_inducing,
-            learn_inducing=learn_inducing,
-            covariance=covariance,
-            steps=steps,
-            learning_rate=learning_rate,
-            schedule=schedule,
-            batch_size=batch_size,
-            fixed=fixed,
-            tol=tol,
-            max_seconds=max_seconds,
-            dtype=dtype,
-            warm_start=warm_start,
-            random_state=random_state,
-            verbose=verbose,
-        )
-        self.n_latents = n_latents
-        self.sparse_weights = sparse_weights
-        self.sparse_latents = sparse_latents
-        self.latent_noise = latent_noise
-        self.weight_kernel = weight_kernel
-        self.gate_kernel = gate_kernel
-        self.lengthscale_prior = lengthscale_prior
-        self.transform = transform
-        self.back_transform = back_transform
-        self.inducing = inducing
-        self.n_restarts = n_restarts
+    n_latents: int = field(default=2, kw_only=False)
+    sparse_weights: bool = True
+    sparse_latents: bool = False
+    latent_noise: bool = False
+    weight_kernel: KernelSpec | None = None
+    gate_kernel: KernelSpec | None = None
+    lengthscale_prior: tuple[float, float] | None = (3.0, 1.0)
+    transform: str | None = None
+    back_transform: str = "mean"
+    n_inducing: Sizes | None = 10
+    inducing: str = "separate"
+    covariance: str = "dense"
+    n_restarts: int = 10
+    steps: int = 1500
+    learning_rate: float | Mapping[str, float] = 0.02
+    tol: float = 1e-5
 
-    _always_fixed = ("f.prior_mean", "W.prior_mean")
+    _always_fixed: ClassVar = ("f.prior_mean", "W.prior_mean")
 
     # -- fitting --------------------------------------------------------------------------------
 
@@ -188,7 +142,7 @@ class GPNetworkRegressor(MultiOutputMixin, SparseGP):
                 )
                 spec = self.kernel if kernel is None else kernel
                 reach = _FIRST_REACH[name]
-                columns = range(X.shape[1])
+                columns = self._columns(X.shape[1], self.inputs)
                 members.append(
                     initial_latent(X, layout, columns, spec, own, reach=reach, q_sd=_FIRST_SPREAD)
                 )

@@ -1,0 +1,247 @@
+"""What a regressor can be asked about new observations, all in the user's units."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from zigp import prediction
+from zigp.estimators.base import GPSettings, SparseGP
+from zigp.likelihoods import Gaussian
+from zigp.runtime import entry_point
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ModelRegressor", "Regressor", "frame"]
+
+_DRAWS_AT_ONCE = 50
+
+
+class Regressor(RegressorMixin, GPSettings):
+    """The questions; a subclass answers the few that the others are made of."""
+
+    _output_names: Sequence[str] | None = None  # several outputs have names
+
+    # -- what a subclass provides ---------------------------------------------------------------
+
+    @abstractmethod
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """The expected observation at each row of X, and its standard deviation if asked for."""
+
+    @abstractmethod
+    def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
+        """P(low < y ≤ high) at each row."""
+
+    @abstractmethod
+    def _cdf(self, X: ArrayLike, thresholds: np.ndarray) -> np.ndarray:
+        """P(y ≤ threshold) for thresholds of each row's own."""
+
+    @abstractmethod
+    def _quantile(self, X: ArrayLike, p: float) -> np.ndarray:
+        """The value that an observation stays below with probability p."""
+
+    @abstractmethod
+    def _draws(self, X: np.ndarray, n: int, key: Array, noise: bool) -> np.ndarray:
+        """Draws [n, rows], each joint over all rows."""
+
+    # -- the distribution of one observation ----------------------------------------------------
+
+    @entry_point
+    def prob_below(self, X: ArrayLike, threshold: ArrayLike) -> np.ndarray:
+        """P(y ≤ threshold) for a new observation at each row.
+
+        The threshold is one number, or an array with an entry, or a line of entries, for each row.
+        """
+        check_is_fitted(self)
+        t = np.asarray(threshold, float)
+        if t.ndim == 0:
+            return self._probability(X, -np.inf, float(t))
+        rows = len(self._checked(X))
+        if len(t) != rows or t.ndim > 2:
+            raise ValueError(
+                f"threshold has shape {t.shape}, but X has {rows} rows: give one number, or an "
+                "array whose first axis runs over the rows."
+            )
+        return self._cdf(X, t)
+
+    @entry_point
+    def prob_zero(self, X: ArrayLike, tol: float) -> np.ndarray:
+        """P(|y| ≤ tol) at each row: how likely an observation is zero at a resolution of tol."""
+        if not tol > 0:
+            raise ValueError(
+                f"tol must be positive, not {tol!r}: with Gaussian noise no single value has a "
+                "positive probability. Give the resolution of your data."
+            )
+        return self._probability(X, -float(tol), float(tol))
+
+    @entry_point
+    def predict_quantiles(
+        self, X: ArrayLike, quantiles: float | Sequence[float] = (0.05, 0.5, 0.95)
+    ) -> pd.DataFrame:
+        """Quantiles of a new observation at each row, one column for each."""
+        check_is_fitted(self)
+        levels = [_probability_level("quantiles", q) for q in np.atleast_1d(quantiles)]
+        columns = {q: self._quantile(X, q) for q in levels}
+        return frame(columns, X, self._output_names)
+
+    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> pd.DataFrame:
+        """The central interval that holds a new observation with the given probability."""
+        tail = 0.5 * (1.0 - _probability_level("level", level))
+        table = self.predict_quantiles(X, (tail, 1.0 - tail))
+        return table.rename(columns={tail: "lower", 1.0 - tail: "upper"})
+
+    # -- joint draws ----------------------------------------------------------------------------
+
+    @entry_point
+    def sample(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        *,
+        noise: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> np.ndarray:
+        """Observations [n_samples, rows] drawn jointly over all rows; the signal if not noise."""
+        check_is_fitted(self)
+        if int(n_samples) != n_samples or n_samples < 1:
+            raise ValueError(f"n_samples must be a whole number of at least 1, not {n_samples!r}.")
+        return self._draws(self._checked(X), n_samples, _key(random_state), noise)
+
+    @entry_point
+    def aggregate(
+        self,
+        X: ArrayLike,
+        weights: ArrayLike | None = None,
+        by: ArrayLike | None = None,
+        *,
+        how: str = "sum",
+        level: float = 0.9,
+        n_samples: int = 1000,
+        noise: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> pd.DataFrame:
+        """Weighted sums, or means, of the observations over groups of rows, with intervals.
+
+        `by` gives each row's group. The mean is exact; the spread comes from joint draws, so that
+        neighbouring rows do not count as independent.
+        """
+        if how not in ("sum", "mean"):
+            raise ValueError(f"how must be 'sum' or 'mean', not {how!r}.")
+        tail = 0.5 * (1.0 - _probability_level("level", level))
+        if n_samples < 2:
+            raise ValueError(f"n_samples must be at least 2 for a spread, not {n_samples!r}.")
+        check_is_fitted(self)
+        rows = self._checked(X)
+        w = np.ones(len(rows)) if weights is None else np.asarray(weights, float)
+        labels = np.zeros(len(rows), int) if by is None else np.asarray(by)
+        for name, column in (("weights", w), ("by", labels)):
+            if column.shape != (len(rows),):
+                raise ValueError(f"{name} has shape {column.shape}, but X has {len(rows)} rows.")
+        if not np.all(np.isfinite(w)):
+            raise ValueError("weights must be finite numbers; some are NaN or infinite.")
+        groups, member = np.unique(labels, return_inverse=True)
+
+        def total(values: np.ndarray) -> np.ndarray:
+            sums = np.zeros((len(groups), *values.shape[1:]))
+            np.add.at(sums, member, (w * values.T).T)
+            return sums
+
+        mean = total(np.asarray(self.predict(X)))
+        size = total(np.ones((len(rows), *mean.shape[1:]))) if how == "mean" else 1.0
+        if np.any(size == 0):
+            raise ValueError("how='mean' needs weights that do not add up to zero in any group.")
+        mean = mean / size
+        key, draws = _key(random_state), []
+        for start in range(0, n_samples, _DRAWS_AT_ONCE):
+            count = min(_DRAWS_AT_ONCE, n_samples - start)
+            block = self._draws(rows, count, jax.random.fold_in(key, start), noise)
+            draws += [total(draw) / size for draw in block]
+        # Centre the draws on the exact mean: only their spread is left to chance.
+        drawn = np.stack(draws) - np.mean(draws, axis=0) + mean
+        lower, upper = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
+        table = {"mean": mean, "sd": drawn.std(axis=0, ddof=1), "lower": lower, "upper": upper}
+        return frame(table, groups, self._output_names)
+
+
+class ModelRegressor(Regressor, SparseGP):
+    """The answers of a single model."""
+
+    @entry_point
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """The expected observation at each row of X, and its standard deviation if asked for."""
+        out = self._over_rows(X, prediction.moments)
+        mean = self._in_user_units(out["mean"])
+        return (mean, self.y_scale_ * out["sd"].T) if return_std else mean
+
+    @property
+    @entry_point
+    def noise_sd_(self) -> Any:
+        """The standard deviation of the noise of each output, in the units of y."""
+        check_is_fitted(self)
+        likelihood = self.model_.likelihood
+        assert isinstance(likelihood, Gaussian)
+        return self.y_scale_ * np.sqrt(np.asarray(likelihood.noise))
+
+    def _quantile(self, X: ArrayLike, p: float) -> np.ndarray:
+        return self._in_user_units(self._over_rows(X, prediction.quantile, np.asarray(p))["t"])
+
+    def _cdf(self, X: ArrayLike, thresholds: np.ndarray) -> np.ndarray:
+        scaled = (self._transformed(thresholds) - self.y_offset_) / self.y_scale_
+        lines = scaled.reshape(len(scaled), -1).T if self._output_names is None else scaled.T[None]
+        p = self._over_rows(X, prediction.cdf, along=lines)["p"]
+        return p.T.reshape(thresholds.shape)
+
+    def _draws(self, X: np.ndarray, n: int, key: Array, noise: bool) -> np.ndarray:
+        groups = self.layout_.groups
+        drawn = prediction.draw(self.model_, X - self.layout_.centre, groups, n, key, noise=noise)
+        return np.stack([self._in_user_units(one) for one in drawn])
+
+    def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
+        """P(low < y ≤ high) at each row."""
+        check_is_fitted(self)
+        ends = (self._threshold(t) for t in (low, high))
+        return self._over_rows(X, prediction.probability, *ends)["p"].T
+
+    def _threshold(self, t: float) -> np.ndarray:
+        """A value of y in the model's units, one for each output."""
+        scaled = (self._transformed(np.asarray(t)) - self.y_offset_) / self.y_scale_
+        return np.reshape(scaled, (*np.shape(scaled), *(1,) * np.ndim(scaled)))
+
+
+def _probability_level(name: str, value: float) -> float:
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, not {value!r}.")
+    return float(value)
+
+
+def _key(random_state: int | np.random.RandomState | None) -> Array:
+    return jax.random.key(int(check_random_state(random_state).randint(2**31)))
+
+
+def frame(
+    columns: Mapping[Any, np.ndarray], like: Any, outputs: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Columns as a table with the index of `like`; outputs are a second level of columns."""
+    import pandas as pd
+
+    index = (
+        like if isinstance(like, np.ndarray) and like.ndim == 1 else getattr(like, "index", None)
+    )
+    if outputs is None:
+        return pd.DataFrame(dict(columns), index=index)
+    parts = {k: pd.DataFrame(v, index=index, columns=list(outputs)) for k, v in columns.items()}
+    return pd.concat(parts, axis=1)

@@ -1,0 +1,90 @@
+"""Zero or not, yes or no: classification with a Gaussian process."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from zigp import prediction
+from zigp.data import Layout
+from zigp.estimators.base import FIRST_GATE_VARIANCE, SparseGP
+from zigp.initial import Sparsity
+from zigp.models import Model, gp_classification
+from zigp.runtime import entry_point
+
+__all__ = ["SparseGPClassifier"]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class SparseGPClassifier(ClassifierMixin, SparseGP):
+    """Classification into two classes on many rows: the second has probability Φ(g(x)).
+
+    Classes are taken in sorted order, so of 0 and 1 it is 1 that the gate opens for.
+    """
+
+    _always_fixed: ClassVar[tuple[str, ...]] = ()
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
+
+    # -- fitting --------------------------------------------------------------------------------
+
+    def _checked_pair(
+        self, X: Any, y: Any, *, reset: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        rows, labels = validate_data(self, X, y, dtype=np.float64, reset=reset)
+        if reset:
+            check_classification_targets(labels)
+            self.classes_ = np.unique(labels)
+            if len(self.classes_) > 2:
+                raise ValueError(
+                    "Only binary classification is supported. The type of the target is "
+                    f"multiclass: y has {len(self.classes_)} classes. Fit one class against the "
+                    "rest, for example with sklearn.multiclass.OneVsRestClassifier."
+                )
+        elif unknown := sorted(set(labels.tolist()) - set(self.classes_.tolist())):
+            raise ValueError(f"y holds {unknown[0]!r}, which is not among {self.classes_}.")
+        return rows, (labels == self.classes_[-1]).astype(float)
+
+    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+        return 0.0, 1.0
+
+    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+        return gp_classification(
+            self._latent(
+                X, layout, sparsity, self.kernel, self.inputs, variance=FIRST_GATE_VARIANCE
+            )
+        )
+
+    # -- predicting -----------------------------------------------------------------------------
+
+    @entry_point
+    def prob_on(self, X: ArrayLike) -> np.ndarray:
+        """The probability of the second class, E[Φ(g)], at each row."""
+        check_is_fitted(self)
+        p = self._over_rows(X, prediction.moments)["mean"]
+        return p if len(self.classes_) == 2 else np.ones_like(p)
+
+    def predict_proba(self, X: ArrayLike) -> np.ndarray:
+        """The probability of every class at each row, [rows, classes]."""
+        p = self.prob_on(X)
+        return np.column_stack([1.0 - p, p][-len(self.classes_) :])
+
+    def predict(self, X: ArrayLike) -> np.ndarray:
+        """The more probable class at each row."""
+        second = self.prob_on(X) >= 0.5
+        return self.classes_[np.where(second, -1, 0)]
+
+    @entry_point
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """E[g] at each row: positive where the second class is the more probable one."""
+        return self._over_rows(X, prediction.latent)["mean"]

@@ -1,0 +1,201 @@
+"""Two models in a row: a classifier says zero or not, a regression says how much."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Self
+
+import jax
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
+from scipy.stats import norm
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from zigp import prediction
+from zigp.estimators.answers import Regressor
+from zigp.estimators.base import ColumnList, row_weights
+from zigp.estimators.classifier import SparseGPClassifier
+from zigp.estimators.regressors import SparseGPRegressor
+from zigp.initial import KernelSpec
+from zigp.runtime import entry_point
+
+__all__ = ["HurdleGPRegressor"]
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class HurdleGPRegressor(Regressor):
+    """Amounts that are often zero: a GP classifier for zero or not, a GP regression for how much.
+
+    `amount_rows` says which rows the regression learns from: `positive`, those that are not zero;
+    `all`; or `predicted`, those that the classifier takes for not zero (the paper's GPcr≠0; `all`
+    is its GPcr). `combine` says what `predict` returns: `class`, the amount where the classifier
+    finds it at least as likely as not that there is one and zero elsewhere; or `expectation`,
+    probability times amount. As a distribution y is exactly zero with probability 1 − p and
+    N(amount, its variance) otherwise.
+    """
+
+    amount_rows: str = "positive"
+    combine: str = "class"
+    gate_kernel: KernelSpec | None = None
+    gate_inputs: ColumnList | None = None
+
+    def __post_init__(self) -> None:
+        # Learned by `fit`; declared for the type checker alone.
+        self.classifier_: SparseGPClassifier
+        self.regressor_: SparseGPRegressor
+
+    @classmethod
+    def from_parts(
+        cls, classifier: SparseGPClassifier, regressor: SparseGPRegressor, **settings: Any
+    ) -> HurdleGPRegressor:
+        """Put a classifier of "not zero" and a regression together that have been fitted before."""
+        check_is_fitted(classifier)
+        check_is_fitted(regressor)
+        if not set(classifier.classes_.tolist()) <= {0, 1}:
+            raise ValueError(f"The classes must be 0 and 1, not {classifier.classes_}.")
+        hurdle = cls(**settings)
+        hurdle.classifier_, hurdle.regressor_ = classifier, regressor
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(regressor, name):
+                setattr(hurdle, name, getattr(regressor, name))
+        return hurdle
+
+    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit both models to observations y at inputs X, in your own units."""
+        self._check_choices()
+        checked, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        weight = row_weights(sample_weight, checked)
+        again = self.warm_start and hasattr(self, "classifier_")
+        classifier = self.classifier_ if again else self._classifier()
+        regressor = self.regressor_ if again else self._regressor()
+        on = target != 0
+        classifier.fit(X, on.astype(int), weight)
+        rows = np.flatnonzero(self._rows_with_amounts(classifier, X, on))
+        regressor.fit(_safe_indexing(X, rows), target[rows], weight[rows])
+        self.classifier_, self.regressor_ = classifier, regressor
+        self.n_iter_ = max(classifier.n_iter_, regressor.n_iter_)
+        return self
+
+    def _check_choices(self) -> None:
+        for name, choices in (
+            ("amount_rows", ("positive", "all", "predicted")),
+            ("combine", ("class", "expectation")),
+        ):
+            if getattr(self, name) not in choices:
+                known = ", ".join(map(repr, choices))
+                raise ValueError(f"{name} must be one of {known}, not {getattr(self, name)!r}.")
+
+    def _rows_with_amounts(
+        self, classifier: SparseGPClassifier, X: ArrayLike, on: np.ndarray
+    ) -> np.ndarray:
+        if self.amount_rows == "all" or not on.any():
+            return np.ones(len(on), bool)
+        if self.amount_rows == "positive":
+            return on
+        predicted = _prob_on(classifier, X) >= 0.5
+        if predicted.any():
+            return predicted
+        warnings.warn(
+            "The classifier takes every row for zero, so the amounts are learned from the rows "
+            "that are not zero. amount_rows='positive' does so at once.",
+            stacklevel=3,
+        )
+        return on
+
+    def _shared_settings(self) -> dict[str, Any]:
+        mine = ("amount_rows", "combine", "gate_kernel", "gate_inputs")
+        return {name: v for name, v in self.get_params(deep=False).items() if name not in mine}
+
+    def _classifier(self) -> SparseGPClassifier:
+        settings = self._shared_settings()
+        for name, own in (("kernel", self.gate_kernel), ("inputs", self.gate_inputs)):
+            settings[name] = settings[name] if own is None else own
+        return SparseGPClassifier(**settings)
+
+    def _regressor(self) -> SparseGPRegressor:
+        return SparseGPRegressor(**self._shared_settings())
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "regressor_")
+
+    # -- answers --------------------------------------------------------------------------------
+
+    def predict(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """The predicted amount at each row, combined as `combine` says.
+
+        The standard deviation is that of the whole distribution, zeros included.
+        """
+        self._check_choices()
+        p, mean, sd = self._parts(X)
+        combined = np.where(p >= 0.5, mean, 0.0) if self.combine == "class" else p * mean
+        if not return_std:
+            return combined
+        return combined, np.sqrt(p * (sd**2 + (1.0 - p) * mean**2))
+
+    def prob_on(self, X: ArrayLike) -> np.ndarray:
+        """The probability that an observation is not zero, at each row."""
+        check_is_fitted(self)
+        return _prob_on(self.classifier_, X)
+
+    def prob_zero(self, X: ArrayLike, tol: float = 0.0) -> np.ndarray:
+        """P(|y| ≤ tol) at each row; with tol 0 the probability of an exact zero."""
+        if not tol >= 0:
+            raise ValueError(f"tol must not be negative; it is {tol!r}.")
+        p, mean, sd = self._parts(X)
+        return 1.0 - p + p * (norm.cdf(tol, mean, sd) - norm.cdf(-tol, mean, sd))
+
+    def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The lower bound on log p(y): that of zero or not, plus that of the amounts not zero."""
+        check_is_fitted(self)
+        checked, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=False)
+        weight = row_weights(sample_weight, checked)
+        on = target != 0
+        rows = np.flatnonzero(on)
+        bound = self.classifier_.elbo(X, on.astype(int), weight)
+        if not len(rows):
+            return bound
+        return bound + self.regressor_.elbo(_safe_indexing(X, rows), target[rows], weight[rows])
+
+    def _parts(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The probability of not zero, and mean and standard deviation of the amount."""
+        check_is_fitted(self)
+        mean, sd = self.regressor_.predict(X, return_std=True)
+        return self.prob_on(X), mean, sd
+
+    def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
+        ends = np.broadcast_to([low, high], (len(self._checked(X)), 2))
+        below = self._cdf(X, ends)
+        return below[:, 1] - below[:, 0]
+
+    def _cdf(self, X: ArrayLike, thresholds: np.ndarray) -> np.ndarray:
+        p, mean, sd = (part.reshape(-1, *(1,) * (thresholds.ndim - 1)) for part in self._parts(X))
+        return (1.0 - p) * (thresholds >= 0) + p * norm.cdf(thresholds, mean, sd)
+
+    def _quantile(self, X: ArrayLike, p: float) -> np.ndarray:
+        # Below the zeros, among them, or above them.
+        on, mean, sd = self._parts(X)
+        negative = on * norm.cdf(0.0, mean, sd)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            below = norm.ppf(np.clip(p / on, 0.0, 1.0), mean, sd)
+            above = norm.ppf(np.clip((p - (1.0 - on)) / on, 0.0, 1.0), mean, sd)
+        return np.select([p < negative, p > negative + 1.0 - on], [below, above], 0.0)
+
+    @entry_point
+    def _draws(self, X: np.ndarray, n: int, key: Array, noise: bool) -> np.ndarray:
+        first, second = jax.random.split(key)
+        gate = self.classifier_
+        rows, groups = X - gate.layout_.centre, gate.layout_.groups
+        on = prediction.draw(gate.model_, rows, groups, n, first, noise=noise)
+        if len(gate.classes_) == 1:
+            on = np.broadcast_to(float(gate.classes_[0]), on.shape)
+        return on * self.regressor_._draws(X, n, second, noise)
+
+
+def _prob_on(classifier: SparseGPClassifier, X: ArrayLike) -> np.ndarray:
+    """The probability of a 1, also where training has seen but one of the classes."""
+    return classifier.predict_proba(X) @ classifier.classes_
