@@ -28,9 +28,23 @@ def test_rows_that_fill_a_lattice_become_one():
     np.testing.assert_array_equal(back, X)
 
 
+def sparse(per_row: int):
+    """One of `per_row` cells of a lattice of 60 × 60, at least one in each line."""
+    rng = np.random.default_rng(1)
+    cells = np.concatenate([np.arange(60) * 61, rng.choice(3600, 3600 // per_row - 60)])
+    s, h = np.divmod(np.unique(cells), 60)
+    return np.column_stack([s, -s, h]).astype(float)
+
+
+def test_a_sparse_lattice_is_worth_it_while_it_is_small():
+    X = sparse(per_row=12)
+    lattice, _ = find_lattice(X, GROUPS)
+    assert lattice.shape == (60, 60)
+
+
 def test_scattered_sparse_or_repeated_rows_stay_rows():
     assert find_lattice(np.random.default_rng(0).normal(size=(30, 3)), GROUPS) is None
-    assert find_lattice(table(missing=0.6), GROUPS) is None
+    assert find_lattice(sparse(per_row=20), GROUPS) is None
     X = table(missing=0.1)
     assert find_lattice(np.concatenate([X, X[:1]]), GROUPS) is None
     assert find_lattice(X, ((0, 1, 2),)) is None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -49,6 +50,56 @@ def demo(
     _print_scores(result.scores)
     result.figure.savefig(figure, dpi=130)
     typer.echo(f"Figure: {figure}")
+
+
+class Experiment(StrEnum):
+    toy = "toy"
+    precipitation = "precipitation"
+    jura = "jura"
+    all = "all"
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[Experiment, typer.Argument(help="Which of the paper's experiments.")],
+    out: Annotated[Path, typer.Option(help="Folder for tables, predictions and figures.")],
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with the data; without it they are downloaded.", envvar="ZIGP_DATA"
+        ),
+    ] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="A trial run: few steps, one fold, few restarts.")
+    ] = False,
+    page: Annotated[
+        Path | None, typer.Option(help="Also write the page of results to this file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite results in --out.")] = False,
+) -> None:
+    """Run the paper's experiments from raw data to tables and figures.
+
+    Example: zigp reproduce toy --data-dir data --out toy-results
+    """
+    from zigp.experiments import EXPERIMENTS
+    from zigp.experiments import reproduce as run
+
+    names = list(EXPERIMENTS) if experiment == "all" else [""]
+    if not force and any((out / name / "results.json").exists() for name in names):
+        _fail(f"{out} already holds results. Choose another --out, or add --force.")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        folders = run(experiment.value, data_dir, out, fast=fast, page=page)
+    except (OSError, ValueError) as error:
+        _fail(str(error))
+    for path in sorted(p for folder in folders for p in folder.iterdir() if p.is_file()):
+        typer.echo(path)
+    typer.echo(out / "results.md")
+
+
+def _fail(message: str) -> NoReturn:
+    typer.echo(message, err=True)
+    raise typer.Exit(1)
 
 
 def _print_scores(scores: dict[str, dict[str, float]]) -> None:

@@ -14,6 +14,8 @@ __all__ = ["Layout", "as_batch", "chunks", "column_index", "find_lattice", "list
 ColumnList = Iterable[int | str] | int | str  # columns by number or name
 
 _SMALLEST = 64
+_CELLS_PER_ROW = 16
+_MOST_SPARSE_CELLS = 2_000_000
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,9 @@ def find_lattice(
 ) -> tuple[Lattice, tuple[np.ndarray, ...]] | None:
     """The lattice that the rows of X lie on and the cell of each, or None.
 
-    Rows make a lattice when they fill at least half of all combinations of the groups'
-    coordinates and no cell holds two of them.
+    Rows make a lattice when no cell holds two of them and they fill enough of all combinations of
+    the groups' coordinates: half, or a sixteenth where the lattice is small enough. A row by itself
+    costs more than many empty cells, because its projection serves no other row.
     """
     if len(groups) < 2:
         return None
@@ -103,7 +106,7 @@ def find_lattice(
         axes.append(axis)
         cells.append(cell.reshape(-1))
         size *= len(axis)
-        if size > 2 * len(X):
+        if size > max(2 * len(X), min(_CELLS_PER_ROW * len(X), _MOST_SPARSE_CELLS)):
             return None
     flat = np.ravel_multi_index(cells, [len(axis) for axis in axes])
     if len(np.unique(flat)) < len(flat):

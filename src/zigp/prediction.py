@@ -31,6 +31,7 @@ __all__ = [
     "draw",
     "elbo",
     "latent",
+    "log_between",
     "moments",
     "network",
     "over_rows",
@@ -107,6 +108,12 @@ def cdf(model: Model, at: Rows, thresholds: Array) -> dict[str, Array]:
     """P(y ≤ t) for every line t of thresholds, each with an entry for every row."""
     y = _distribution(model, at)
     return {"p": jax.lax.map(y.cdf, thresholds)}
+
+
+@eqx.filter_jit
+def log_between(model: Model, at: Rows, ends: Array) -> dict[str, Array]:
+    """log P(low < y ≤ high), with low and high the two lines of `ends`."""
+    return {"p": _distribution(model, at).log_between(ends[0], ends[1])}
 
 
 @eqx.filter_jit

@@ -18,7 +18,7 @@ from jaxtyping import Float
 
 from zigp.latent import Moments
 from zigp.signal import Marginals, Signal
-from zigp.special import normal_cdf
+from zigp.special import log_normal_cdf, normal_cdf
 
 __all__ = ["Mixture", "mixture"]
 
@@ -26,6 +26,7 @@ _NODES_ONE = 301
 _NODES_MANY = 512
 _REACH = 8.0
 _BISECTIONS = 60
+_ENDLESS = 1e9  # as many standard deviations as infinity
 
 
 class Mixture(eqx.Module):
@@ -43,6 +44,17 @@ class Mixture(eqx.Module):
     def cdf(self, t: Array) -> Array:
         """P(y ≤ t) at every input."""
         return jnp.tensordot(self.weight, normal_cdf(self._standardised(t)), axes=1)
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        """log P(low < y ≤ high) at every input, also where the probability itself underflows."""
+        a, b = (jnp.clip(self._standardised(t), -_ENDLESS, _ENDLESS) for t in (low, high))
+        # Of Φ(b) − Φ(a) = Φ(−a) − Φ(−b) the side in the left tail loses no digits.
+        flip = a + b > 0
+        a, b = jnp.where(flip, -b, a), jnp.where(flip, -a, b)
+        whole, part = log_normal_cdf(b), log_normal_cdf(a)
+        each = whole + jnp.log(-jnp.expm1(jnp.minimum(part - whole, 0.0)))
+        weight = self.weight.reshape(-1, *(1,) * (each.ndim - 1))
+        return jax.scipy.special.logsumexp(each, axis=0, b=weight)
 
     def quantile(self, p: Array) -> Array:
         """The t with P(y ≤ t) = p, by bisection between the components' own quantiles."""

@@ -1,11 +1,15 @@
-"""How good predictions of zero-inflated data are: the amounts, and zero or not."""
+"""How good predictions of zero-inflated data are: amounts, zero or not, and whole distributions."""
 
 from __future__ import annotations
 
-import numpy as np
-from sklearn.metrics import f1_score, precision_score, recall_score
+from collections.abc import Callable
 
-__all__ = ["amount_scores"]
+import numpy as np
+from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
+
+__all__ = ["amount_scores", "auprc", "class_scores", "covered", "crps", "log_score"]
+
+_CRPS_NODES = 24  # of a Gauss–Legendre rule, on either side of the observation
 
 
 def amount_scores(y: np.ndarray, mean: np.ndarray, threshold: float) -> dict[str, float]:
@@ -15,12 +19,61 @@ def amount_scores(y: np.ndarray, mean: np.ndarray, threshold: float) -> dict[str
     reaches the threshold, the resolution of the data.
     """
     amount = np.clip(mean, 0.0, None)
-    truth, guess = y > 0, amount >= threshold
     return {
         "rmse": float(np.sqrt(np.mean((amount - y) ** 2))),
         "mae": float(np.mean(np.abs(amount - y))),
+        **class_scores(y > 0, amount >= threshold),
+    }
+
+
+def class_scores(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
+    """F1, accuracy, precision and recall of yes or no."""
+    return {
         "f1": float(f1_score(truth, guess, zero_division=0.0)),
         "accuracy": float(np.mean(truth == guess)),
         "precision": float(precision_score(truth, guess, zero_division=0.0)),
         "recall": float(recall_score(truth, guess, zero_division=0.0)),
     }
+
+
+def auprc(truth: np.ndarray, prob_on: np.ndarray) -> float:
+    """Area under the precision-recall curve, as average precision."""
+    return float(average_precision_score(truth, prob_on))
+
+
+# Distributions are scored as what is reported: clipped at zero and rounded to a resolution. What a
+# model puts below zero counts as zero, so that densities and distributions with atoms compare.
+
+
+def log_score(
+    y: np.ndarray, log_between: Callable[[np.ndarray, np.ndarray], np.ndarray], resolution: float
+) -> np.ndarray:
+    """−log P of the cell of width `resolution` that each observation was rounded from."""
+    low = np.where(y > 0, y - 0.5 * resolution, -np.inf)
+    return -log_between(low, y + 0.5 * resolution)
+
+
+def covered(y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], level: float) -> np.ndarray:
+    """Whether each observation lies in the central interval of the given probability."""
+    tail = 0.5 * (1.0 - level)
+    p = below(y)
+    # An observation of zero is the lowest there is, so nothing lies below it.
+    return (p >= tail) & ((p <= 1.0 - tail) | (y <= 0))
+
+
+def crps(y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], reach: np.ndarray) -> np.ndarray:
+    """∫_0^∞ (P(Y ≤ t) − [t ≥ y])² dt for each observation, P(Y > reach) being negligible.
+
+    `below` takes thresholds [rows, T]. The nodes crowd near zero and near y.
+    """
+    x, w = np.polynomial.legendre.leggauss(_CRPS_NODES)
+    s, w = 0.5 * (1.0 + x), 0.5 * w
+    crowded, weight = s**2, 2.0 * s * w  # t = s², dt = 2s ds
+    y = np.maximum(y, 0.0)
+    rest = np.maximum(reach - y, 0.0)
+    left, right = y[:, None] * crowded, y[:, None] + rest[:, None] * crowded
+    p = below(np.concatenate([left, right], axis=1))
+    half = len(s)
+    before = y * (p[:, :half] ** 2 @ weight)
+    after = rest * ((1.0 - p[:, half:]) ** 2 @ weight)
+    return before + after

@@ -20,6 +20,7 @@ from scipy.special import erfcx
 
 __all__ = [
     "ProbitMoments",
+    "log_normal_cdf",
     "log_probit_mean",
     "normal_cdf",
     "normal_pdf",
@@ -98,6 +99,11 @@ def normal_cdf(x: Array) -> Array:
 def _normal_cdf_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (dx,) = primals, tangents
     return normal_cdf(x), normal_pdf(x) * dx
+
+
+def log_normal_cdf(x: Array) -> Array:
+    """log Φ(x), to ten digits, also where Φ(x) itself vanishes."""
+    return _log_cdf_and_hazard(x)[0]
 
 
 def _in_floating_point(function: Any) -> Any:

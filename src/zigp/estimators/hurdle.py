@@ -176,6 +176,12 @@ class HurdleGPRegressor(Regressor):
         p, mean, sd = (part.reshape(-1, *(1,) * (thresholds.ndim - 1)) for part in self._parts(X))
         return (1.0 - p) * (thresholds >= 0) + p * norm.cdf(thresholds, mean, sd)
 
+    def _log_between(self, X: ArrayLike, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        atom = np.where((low < 0) & (high >= 0), 1.0 - self.prob_on(X), 0.0)
+        amount = self.regressor_.log_prob_between(X, low, high)
+        with np.errstate(divide="ignore"):
+            return np.logaddexp(np.log(atom), np.log(self.prob_on(X)) + amount)
+
     def _quantile(self, X: ArrayLike, p: float) -> np.ndarray:
         # Below the zeros, among them, or above them.
         on, mean, sd = self._parts(X)

@@ -104,6 +104,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         )
         Y = Y[:, None] if Y.ndim == 1 else Y
         check_consistent_length(rows, Y)
+        self._refuse_too_low(Y)
         if reset:
             if empty := np.flatnonzero(~np.isfinite(Y).any(axis=0)).tolist():
                 raise ValueError(f"Y has no observation at all in column {empty[0]}: leave it out.")
@@ -186,16 +187,24 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             return y
         if self.transform not in ("log", "log1p"):
             raise ValueError(f"transform must be None, 'log' or 'log1p', not {self.transform!r}.")
-        lowest = 0.0 if self.transform == "log" else -1.0
-        if np.ndim(y) > 0 and np.any(y <= lowest):
-            row, column = (int(i[0]) for i in np.nonzero(y <= lowest))
-            raise ValueError(
-                f"transform={self.transform!r} needs outputs above {lowest:g}; row {row}, column "
-                f"{column} of Y is {y[row, column]:g}. Choose another transform, or none."
-            )
+        lowest = self._lowest
         with np.errstate(divide="ignore", invalid="ignore"):
             logged = np.log(np.maximum(y, lowest) - lowest)
         return np.where(np.isnan(y), np.nan, logged)
+
+    @property
+    def _lowest(self) -> float:
+        """What outputs must lie above."""
+        return {"log": 0.0, "log1p": -1.0}.get(str(self.transform), -np.inf)
+
+    def _refuse_too_low(self, Y: np.ndarray) -> None:
+        too_low = self._lowest >= Y
+        if too_low.any():
+            row, column = (int(i[0]) for i in np.nonzero(too_low))
+            raise ValueError(
+                f"transform={self.transform!r} needs outputs above {self._lowest:g}; row {row}, "
+                f"column {column} of Y is {Y[row, column]:g}. Choose another transform, or none."
+            )
 
     def _in_model_units(
         self, X: np.ndarray, y: np.ndarray, weight: np.ndarray

@@ -1,4 +1,4 @@
-"""Data to try things on."""
+"""Rain that is no draw from any model of this package."""
 
 from __future__ import annotations
 

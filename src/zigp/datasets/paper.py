@@ -1,0 +1,185 @@
+"""The data of the paper's experiments, from a folder or from where their authors published them.
+
+A loader looks in the folder it is given, else in $ZIGP_DATA, and else downloads the original once,
+checks it against a known checksum and keeps it in the user's cache.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Original", "load_jura", "load_precipitation", "load_toy"]
+
+
+@dataclass(frozen=True)
+class Original:
+    """A file as its authors published it."""
+
+    repository: str
+    path: str
+    sha256: str
+    host: str = "https://raw.githubusercontent.com"
+
+    @property
+    def name(self) -> str:
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}/{self.repository}/{self.path}"
+
+
+_ZERO_INFLATED = (
+    "hegdepashupati/zero-inflated-gp/fbf0199410f312546bcaa4b143655d909627a9d2"  # at this commit
+)
+_NETWORKS = "hegdepashupati/gprn-svi/d1ce57221386975af87740db2c97734602bdf34c"
+
+PRECIPITATION = Original(
+    _ZERO_INFLATED,
+    "data/pptr.pickle",
+    "5dc4e3775f9cd2ebfeb1a93c670c4b20080fb3d5c6083d254163b54acd0d3d13",
+)
+TOY = Original(
+    _ZERO_INFLATED,
+    "data/toydata.mat",
+    "b88e8826ace319ac82f03a2b9d64101a598f8385587a2fa6dc534201f7740948",
+)
+JURA = {
+    "train": Original(
+        _NETWORKS,
+        "data/train.csv",
+        "c3c504369e9c45c1f6d01a835c7da463ee149c92c68e0f6f6b6d6ac153806f4d",
+    ),
+    "test": Original(
+        _NETWORKS,
+        "data/test.csv",
+        "9d4cfdcffb1716e232fb07c9d4f600ed9a185ec6cd770eb56b57b14246912ec4",
+    ),
+}
+
+Folder = str | os.PathLike[str] | None
+
+
+def load_precipitation(data_dir: Folder = None) -> pd.DataFrame:
+    """Hourly rain at 105 Finnish stations over 1,080 hours: lat, lon, hour, rain_mm.
+
+    89.8 % of the readings are exactly zero. Measured by the Finnish Meteorological Institute (open
+    data, CC BY 4.0). The row order is the one that the paper's folds are drawn in.
+    """
+    names = ("precipitation.csv.gz", "precipitation.csv")
+    return _load(data_dir, names, PRECIPITATION, _read_precipitation)
+
+
+def load_toy(data_dir: Folder = None) -> pd.DataFrame:
+    """The paper's one-dimensional signal: x, noisy y, and the true f with stretches of zeros."""
+    return _load(data_dir, ("toy.csv",), TOY, _read_toy)
+
+
+def load_jura(data_dir: Folder = None) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Cadmium, nickel and zinc in the soil of the Swiss Jura: 259 training and 100 test sites.
+
+    Columns x and y in km, cd, ni and zn in ppm. Published by P. Goovaerts.
+    """
+    import pandas as pd
+
+    train, test = (
+        _load(data_dir, (f"jura_{part}.csv",), original, pd.read_csv)
+        for part, original in JURA.items()
+    )
+    return train, test
+
+
+def _load(
+    data_dir: Folder,
+    names: tuple[str, ...],
+    original: Original,
+    read: Callable[[Path], pd.DataFrame],
+) -> pd.DataFrame:
+    """A table by one of its names in the folder, or from its original there or on the network."""
+    import pandas as pd
+
+    folder = data_dir or os.environ.get("ZIGP_DATA")
+    if folder is None:
+        return read(_fetched(original))
+    for name in names:
+        if (path := Path(folder) / name).is_file():
+            return pd.read_csv(path)
+    if (path := Path(folder) / original.name).is_file():
+        return read(_verified(path, original))
+    raise FileNotFoundError(
+        f"{folder} holds none of {', '.join((*names, original.name))}. Choose another data folder, "
+        f"or none at all to download {original.name}."
+    )
+
+
+def _fetched(original: Original, cache: Folder = None) -> Path:
+    """The original in the user's cache, downloaded if it is not there yet."""
+    import pooch
+
+    try:
+        path = pooch.retrieve(
+            original.address,
+            f"sha256:{original.sha256}",
+            fname=f"{original.sha256[:12]}-{original.name}",
+            path=cache or pooch.os_cache("zigp"),
+        )
+    except OSError as error:
+        raise ConnectionError(
+            f"{original.name} could not be downloaded from {original.address}. Fetch it by other "
+            "means into a folder, and give that as the data folder."
+        ) from error
+    return Path(path)
+
+
+def _verified(path: Path, original: Original) -> Path:
+    import pooch
+
+    if pooch.file_hash(str(path)) != original.sha256:
+        raise ValueError(
+            f"{path} is not the file that its authors published: its SHA-256 checksum differs from "
+            f"{original.sha256}. Delete it and fetch it again."
+        )
+    return path
+
+
+class _ArraysOnly(pickle.Unpickler):
+    """Reads pickled NumPy arrays in plain containers, and runs nothing else that a pickle names."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        modules = ("numpy.core.multiarray", "numpy._core.multiarray")
+        if module in modules and name == "_reconstruct":
+            return np._core.multiarray._reconstruct  # type: ignore[attr-defined]
+        if module == "numpy" and name in ("ndarray", "dtype"):
+            return getattr(np, name)
+        raise pickle.UnpicklingError(
+            f"The file names {module}.{name}, which no array needs: it is not loaded."
+        )
+
+
+def _read_precipitation(path: Path) -> pd.DataFrame:
+    import pandas as pd
+
+    with path.open("rb") as file:
+        parts = _ArraysOnly(file, encoding="latin1").load()
+    X = np.concatenate([parts["Xtrain"], parts["Xtest"]])
+    y = np.concatenate([np.ravel(parts["Ytrain"]), np.ravel(parts["Ytest"])])
+    table = pd.DataFrame(X, columns=["lat", "lon", "hour"])
+    return table.assign(hour=table["hour"].astype(int), rain_mm=y)
+
+
+def _read_toy(path: Path) -> pd.DataFrame:
+    import pandas as pd
+    from scipy.io import loadmat
+
+    parts = loadmat(path)
+    return pd.DataFrame({name: np.ravel(parts[name]) for name in ("x", "y", "f")})

@@ -1,0 +1,129 @@
+"""What an experiment leaves behind: a score for every fit, and every prediction behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["METRICS", "Record", "say"]
+
+METRICS = (
+    "rmse",
+    "mae",
+    "f1",
+    "accuracy",
+    "precision",
+    "recall",
+    "nlpd",
+    "crps",
+    "coverage90",
+    "auprc",
+)
+_KEYS = ("model", "setting", "split", "fold", "restart")
+_COLUMNS = (
+    *_KEYS,
+    *("row", "output", "y", "mean", "sd", "prob_on", "nlpd", "crps", "covered90"),
+)
+_PACKAGES = ("zigp", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn")
+
+
+@dataclass
+class Record:
+    """Collects rows of scores and the predictions that they can be computed from."""
+
+    experiment: str
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    _predictions: list[pd.DataFrame] = field(default_factory=list)
+
+    def add(
+        self,
+        scores: Mapping[str, float | str],
+        predictions: dict[str, Any],
+        *,
+        model: str,
+        setting: str = "",
+        split: str = "",
+        fold: int | None = None,
+        restart: int | None = None,
+        elbo: float | None = None,
+        seconds: float | None = None,
+    ) -> dict[str, Any]:
+        """One fit: its scores, and its predictions as columns."""
+        import pandas as pd
+
+        keys = {
+            "model": model,
+            "setting": setting,
+            "split": split,
+            "fold": fold,
+            "restart": restart,
+        }
+        row = {**keys, "elbo": elbo, **{k: _plain(v) for k, v in scores.items()}}
+        row["seconds"] = seconds
+        self.rows.append(row)
+        self._predictions.append(pd.DataFrame(keys | predictions).reindex(columns=_COLUMNS))
+        return row
+
+    def predictions(self) -> pd.DataFrame:
+        """All predictions so far."""
+        import pandas as pd
+
+        # Columns that do not apply are left out of the concatenation, not guessed a type for.
+        parts = [part.dropna(axis=1, how="all") for part in self._predictions]
+        table = pd.concat(parts, ignore_index=True).reindex(columns=_COLUMNS)
+        for column in ("fold", "restart", "row"):
+            table[column] = table[column].astype("Int64")
+        return table
+
+    def write(self, out: Path) -> list[Path]:
+        """Write results.json and predictions.csv.gz into a folder."""
+        out.mkdir(parents=True, exist_ok=True)
+        results = {
+            "experiment": self.experiment,
+            "rows": self.rows,
+            "environment": environment(),
+        }
+        pages = [out / "results.json", out / "predictions.csv.gz"]
+        pages[0].write_text(json.dumps(results, indent=1) + "\n")
+        self.predictions().to_csv(
+            pages[1],
+            index=False,
+            float_format="%.7g",
+            compression={"method": "gzip", "compresslevel": 4, "mtime": 0},
+        )
+        return pages
+
+
+def _plain(value: float | str) -> float | str | None:
+    """A score as JSON can hold it."""
+    return value if isinstance(value, str) or np.isfinite(value) else None
+
+
+def environment() -> dict[str, Any]:
+    """Where a run took place, as far as its numbers may depend on it."""
+    import jax
+
+    return {
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in _PACKAGES},
+        "machine": platform.machine(),
+        "cores": os.cpu_count(),
+        "device": jax.devices()[0].device_kind,
+    }
+
+
+def say(text: str) -> None:
+    """A line of progress, on stderr."""
+    print(text, file=sys.stderr, flush=True)
