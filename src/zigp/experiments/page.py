@@ -36,28 +36,28 @@ def _text(words: str) -> str:
 
 _PROTOCOL = _text("""
     Hourly rain at 105 Finnish stations over 1,080 hours, 89.8 % of the readings zero. Truth is
-    y > 0; a prediction counts as rain from 0.1 mm on, after clipping at zero (GPc: from probability
-    ½ on). −log P is the negative log probability of the 0.1 mm cell that a reading fell in; it, CRPS
-    and coverage are those of the distribution clipped at zero. AUPRC is the area under the
-    precision-recall curve of `prob_on`. `kfold` holds random rows out, as the paper's table does;
-    `time` holds whole hours out, as its text says.
+    y > 0; a prediction counts as rain from 0.1 mm on, after clipping at zero (GPc: from
+    probability ½ on). −log P is the negative log probability of the 0.1 mm cell that a reading
+    fell in; it, CRPS and coverage are those of the distribution clipped at zero. AUPRC is the
+    area under the precision-recall curve of `prob_on`. `kfold` holds random rows out, as the
+    paper's table does; `time` holds whole hours out, as its text says.
 """)
 _MODELS = _text("""
     GPc, GPr, GPcr and GPcr≠0 are the paper's baselines; Hurdle is the usual two-part model
-    (regression on the rows with rain, probability times amount). All have the same lattice, kernels,
-    steps and start. Settings:
+    (regression on the rows with rain, probability times amount). All have the same lattice,
+    kernels, steps and start. Settings:
 """)
 _WHY = _text("""
-    The causes, as far as we know them: the authors' code maximises an approximation of the bound
-    (Owen's T replaced, Φ squashed to [0.001, 0.999]) by minibatch steps, ours the bound itself on all
-    rows at once. Our length-scales start at three hours and half a degree, so all models resolve more
-    of the storms: the classifier, and with it the hurdles, finds more of the rain, and ZiGP is right
-    more often where it says rain. The paper does not state from which amount on a prediction counts
-    as rain; 0.1 mm comes closest to its GPr row.
+    The causes, as far as we know them: the authors' code maximises an approximation of the
+    bound (Owen's T replaced, Φ squashed to [0.001, 0.999]) by minibatch steps, ours the bound
+    itself on all rows at once. Our length-scales start at three hours and half a degree, so all
+    models resolve more of the storms: the classifier, and with it the hurdles, finds more of
+    the rain, and ZiGP is right more often where it says rain. The paper does not state from
+    which amount on a prediction counts as rain; 0.1 mm comes closest to its GPr row.
 """)
 _JURA = _text("""
-    Means over restarts as in the paper; spread is the standard deviation over restarts. GPr is a GP
-    for each metal by itself, Median the training median.
+    Means over restarts as in the paper; spread is the standard deviation over restarts. GPr is
+    a GP for each metal by itself, Median the training median.
 """)
 
 
