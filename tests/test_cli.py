@@ -63,3 +63,20 @@ def test_help_shows_an_example(tmp_path):
     done = run("demo", "--help", cwd=tmp_path)
     assert done.returncode == 0
     assert "Example: zigp demo" in done.stdout
+
+
+def test_reproduce_says_where_the_data_are_missing(tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = run("reproduce", "toy", "--data-dir", "empty", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("empty holds none of toy.csv, toydata.mat.")
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_reproduce_does_not_overwrite_results(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "results.json").write_text("mine")
+    done = run("reproduce", "toy", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "add --force" in done.stderr
+    assert (tmp_path / "out" / "results.json").read_text() == "mine"

@@ -1,11 +1,20 @@
-"""The simulated rain is what its docstring says."""
+"""The simulated rain is what its docstring says; the paper's data come whole or not at all."""
 
 from __future__ import annotations
 
+import hashlib
+import http.server
+import pickle
+import shutil
+import threading
+from pathlib import Path
+
 import numpy as np
 import pytest
+from scipy.io import savemat
 
-from zigp.datasets import simulate_rain
+from zigp.datasets import load_jura, load_precipitation, load_toy, paper, simulate_rain
+from zigp.datasets.paper import Original
 
 
 @pytest.mark.parametrize("seed", [2018, 0, 1, 2, 3])
@@ -36,3 +45,123 @@ def test_storms_move():
 def test_the_seed_decides():
     assert simulate_rain(seed=5).equals(simulate_rain(seed=5))
     assert not simulate_rain(seed=5).equals(simulate_rain(seed=6))
+
+
+# -- the paper's data -------------------------------------------------------------------------
+
+
+def original_of(path: Path, **keys) -> Original:
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Original("someone/something/commit", f"data/{path.name}", digest, **keys)
+
+
+@pytest.fixture
+def rain_pickle(tmp_path):
+    """A pickle of the original's make: four float64 arrays in a dict."""
+    rng = np.random.default_rng(0)
+    parts = {}
+    for name, n in (("train", 7), ("test", 4)):
+        parts[f"X{name}"] = np.column_stack([rng.uniform(60, 70, (n, 2)), np.arange(n) + 4368.0])
+        parts[f"Y{name}"] = rng.random((n, 1))
+    path = tmp_path / "pptr.pickle"
+    # As an older NumPy wrote it: the module had another name then.
+    path.write_bytes(pickle.dumps(parts, protocol=3).replace(b"numpy._core", b"numpy.core"))
+    return path, parts
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A folder served on loopback, and the addresses asked for."""
+    asked = []
+
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *args):
+            super().__init__(*args, directory=str(tmp_path / "served"))
+
+        def log_message(self, *args):
+            asked.append(self.path)
+
+    (tmp_path / "served" / "someone/something/commit/data").mkdir(parents=True)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", tmp_path / "served", asked
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_an_original_is_downloaded_once_and_checked(rain_pickle, served, tmp_path):
+    path, parts = rain_pickle
+    host, folder, asked = served
+    original = original_of(path, host=host)
+    shutil.copy(path, folder / original.repository / original.path)
+    for _ in range(2):
+        table = paper._read_precipitation(paper._fetched(original, tmp_path / "cache"))
+    assert asked == [f"/{original.repository}/{original.path}"]
+    both = np.concatenate([parts["Xtrain"], parts["Xtest"]])
+    np.testing.assert_array_equal(table[["lat", "lon", "hour"]], both)
+    np.testing.assert_array_equal(table["rain_mm"], np.r_[parts["Ytrain"], parts["Ytest"]][:, 0])
+
+
+def test_a_changed_original_is_refused(rain_pickle, served, tmp_path):
+    path, _ = rain_pickle
+    host, folder, _ = served
+    original = original_of(path, host=host)
+    (folder / original.repository / original.path).write_bytes(path.read_bytes() + b"!")
+    with pytest.raises(ValueError, match="hash"):
+        paper._fetched(original, tmp_path / "cache")
+    with pytest.raises(ValueError, match="not the file that its authors published"):
+        paper._verified(folder / original.repository / original.path, original)
+
+
+def test_without_a_network_the_error_says_what_to_do(served, tmp_path):
+    host, _, _ = served
+    missing = Original("someone/something/commit", "data/none.pickle", "0" * 64, host)
+    with pytest.raises(ConnectionError, match="give that as the data folder"):
+        paper._fetched(missing, tmp_path / "cache")
+
+
+class Hostile:
+    def __init__(self, target: Path):
+        self.target = target
+
+    def __reduce__(self):
+        return Path.touch, (self.target,)
+
+
+def test_a_pickle_that_names_anything_but_arrays_is_not_run(tmp_path):
+    path, trace = tmp_path / "pptr.pickle", tmp_path / "ran"
+    path.write_bytes(pickle.dumps({"Xtrain": Hostile(trace)}))
+    with pytest.raises(pickle.UnpicklingError, match="which no array needs"):
+        paper._read_precipitation(path)
+    assert not trace.exists()
+
+
+def test_loaders_read_originals_from_a_folder(rain_pickle, tmp_path, monkeypatch):
+    path, _ = rain_pickle
+    monkeypatch.setattr(paper, "PRECIPITATION", original_of(path))
+    assert len(load_precipitation(tmp_path)) == 11
+    monkeypatch.setenv("ZIGP_DATA", str(tmp_path))
+    assert len(load_precipitation()) == 11
+    x = np.linspace(0, 1, 5)[:, None]
+    savemat(tmp_path / "toydata.mat", {"x": x, "y": 2 * x, "f": 0 * x})
+    monkeypatch.setattr(paper, "TOY", original_of(tmp_path / "toydata.mat"))
+    toy = load_toy(tmp_path)
+    np.testing.assert_array_equal(toy, np.column_stack([x, 2 * x, 0 * x]))
+
+
+def test_a_folder_without_the_data_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"holds none of jura_train.csv, train.csv"):
+        load_jura(tmp_path)
+
+
+def test_the_data_are_what_their_description_says(data_dir):
+    rain = load_precipitation(data_dir)
+    assert len(rain) == 113_015
+    assert len(rain[["lat", "lon"]].drop_duplicates()) == 105
+    assert (rain["hour"].min(), rain["hour"].max()) == (4368, 5447)
+    assert (rain["rain_mm"] == 0).mean() == pytest.approx(0.8979, abs=1e-4)
+    train, test = load_jura(data_dir)
+    assert (len(train), len(test)) == (259, 100)
+    assert list(load_toy(data_dir)) == ["x", "y", "f"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import mpmath as mp
 import numpy as np
 import pytest
 from scipy.integrate import quad
@@ -84,3 +85,23 @@ def test_a_sum_of_products_is_close_to_monte_carlo():
     sampled = np.asarray(signal.value(draws)) + np.sqrt(0.1) * rng.normal(size=(200_000, 1))
     for t in (-1.0, 0.0, 1.0, 2.0):
         assert float(y.cdf(jnp.asarray(t))[0]) == pytest.approx(np.mean(sampled <= t), abs=0.01)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_log_probabilities_between_are_differences_of_the_cdf(case):
+    y, _ = predictive(*case)
+    for low, high in ((-np.inf, 0.05), (0.1, 0.2), (0.9, 1.4), (1.0, np.inf)):
+        p = float(y.cdf(jnp.asarray(high))[0] - y.cdf(jnp.asarray(low))[0])
+        got = float(y.log_between(jnp.asarray(low), jnp.asarray(high))[0])
+        assert np.exp(got) == pytest.approx(p, rel=1e-6, abs=1e-12)
+
+
+def test_log_probabilities_do_not_underflow():
+    """At 100 standard deviations a normal's cell has log probability −5005, far below any float."""
+    y = Gaussian.of_variance(1.0).predictive(
+        Latent("f"), {"f": Moments(jnp.array([0.0]), jnp.array([0.0]))}
+    )
+    got = float(y.log_between(jnp.asarray(100.0), jnp.asarray(100.1))[0])
+    with mp.workdps(40):
+        tails = [mp.erfc(mp.mpf(t) / mp.sqrt(2)) / 2 for t in ("100", "100.1")]
+        assert got == pytest.approx(float(mp.log(tails[0] - tails[1])), rel=1e-8)

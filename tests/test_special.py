@@ -8,10 +8,10 @@ import mpmath as mp
 import numpy as np
 import oracles
 import pytest
-from scipy.special import ndtr
+from scipy.special import log_ndtr, ndtr
 from scipy.special import owens_t as scipy_owens_t
 
-from zigp.special import owens_t, probit_moments
+from zigp.special import log_normal_cdf, log_probit_mean, owens_t, probit_moments
 
 
 def grid(n: int, dtype=np.float64, seed: int = 0):
@@ -125,3 +125,33 @@ def test_owens_t_derivatives():
     by_h = (scipy_owens_t(h + step, a) - scipy_owens_t(h - step, a)) / (2 * step)
     by_a = (scipy_owens_t(h, a + step) - scipy_owens_t(h, a - step)) / (2 * step)
     np.testing.assert_allclose(got, (by_h, by_a), rtol=1e-8)
+
+
+def log_probit_by_sum(mean: float, var: float) -> float:
+    """E[log Φ(g)] by a fine sum."""
+    x = np.linspace(-10, 10, 20_001)
+    w = np.exp(-0.5 * x * x)
+    return float(np.sum(w * log_ndtr(mean + np.sqrt(var) * x)) / w.sum())
+
+
+@pytest.mark.parametrize(("largest", "bar"), [(1.0, 1e-7), (10.0, 1e-4)])
+def test_the_mean_of_log_probit_is_as_accurate_as_promised(largest, bar):
+    rng = np.random.default_rng(1)
+    mean, var = rng.uniform(-12, 12, 200), largest * 10 ** rng.uniform(-4, 0, 200)
+    exact = np.array([log_probit_by_sum(m, v) for m, v in zip(mean, var, strict=True)])
+    assert np.max(np.abs(log_probit_mean(mean, var) - exact) / (1 + np.abs(exact))) < bar
+
+
+@pytest.mark.parametrize(("mean", "var"), [(0.3, 1.0), (-4.0, 0.2), (5.0, 2.0), (-30.0, 4.0)])
+def test_derivatives_of_the_mean_of_log_probit(mean, var):
+    got = jax.grad(log_probit_mean, (0, 1))(mean, var)
+    step = 1e-4
+    for i, shift in enumerate([(step, 0.0), (0.0, step)]):
+        up = log_probit_by_sum(mean + shift[0], var + shift[1])
+        down = log_probit_by_sum(mean - shift[0], var - shift[1])
+        assert float(got[i]) == pytest.approx((up - down) / (2 * step), rel=1e-5, abs=1e-7)
+
+
+def test_log_normal_cdf_reaches_where_the_cdf_vanishes():
+    x = np.concatenate([-(10.0 ** np.linspace(-3, 5, 60)), 10.0 ** np.linspace(-3, 1, 40), [0.0]])
+    np.testing.assert_allclose(log_normal_cdf(jnp.asarray(x)), log_ndtr(x), rtol=1e-9, atol=1e-15)

@@ -9,7 +9,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -52,7 +52,7 @@ class GPSettings(BaseEstimator):
     constructor that the dataclass generates.
     """
 
-    kernel: KernelSpec = "squared_exponential"
+    kernel: KernelSpec = field(default="squared_exponential", kw_only=False)
     inputs: ColumnList | None = None
     column_groups: ColumnGroups | None = None
     latlon: Sequence[int | str] | None = None

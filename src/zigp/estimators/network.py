@@ -70,6 +70,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     """
 
     n_latents: int = field(default=2, kw_only=False)
+    kernel: KernelSpec = "squared_exponential"
     sparse_weights: bool = True
     sparse_latents: bool = False
     latent_noise: bool = False

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import jax.numpy as jnp
 import numpy as np
 
 from zigp import scores
@@ -67,7 +68,6 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
 
 def _parts(model: ZeroInflatedGPRegressor, toy: pd.DataFrame) -> dict[str, Any]:
     """Signal, latent, support and g with their spread, and the kernels behind them."""
-    X = toy[["x"]].to_numpy() - model.layout_.centre
     table = model.predict_components(toy[["x"]])
     bands = {
         name: (table[name].to_numpy(), table[f"{name}_sd"].to_numpy())
@@ -75,6 +75,7 @@ def _parts(model: ZeroInflatedGPRegressor, toy: pd.DataFrame) -> dict[str, Any]:
     }
     with session():
         latents = model.model_.latents
+        X = jnp.asarray(toy[["x"]].to_numpy() - model.layout_.centre)
         g = latents["g"].marginal(Rows(X))
         bands["g"] = (np.asarray(g.mean), np.sqrt(np.asarray(g.var)))
         kernels = {

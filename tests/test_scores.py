@@ -1,0 +1,69 @@
+"""Scores against closed forms, sampling, and their own definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scoringrules
+from scipy.stats import norm
+from sklearn.metrics import average_precision_score
+
+from zigp import scores
+
+RNG = np.random.default_rng(0)
+MEAN, SD = RNG.normal(0.5, 1.0, 40), RNG.uniform(0.1, 2.0, 40)
+Y = np.round(np.clip(MEAN + SD * RNG.normal(size=40), 0.0, None), 1)
+
+
+def below(t):
+    t = np.asarray(t)
+    mean, sd = (v.reshape(-1, *(1,) * (t.ndim - 1)) for v in (MEAN, SD))
+    return norm.cdf(t, mean, sd)
+
+
+def log_between(low, high):
+    with np.errstate(divide="ignore"):
+        return np.log(norm.cdf(high, MEAN, SD) - norm.cdf(low, MEAN, SD))
+
+
+def test_amounts_count_as_zero_below_zero_and_as_on_from_the_threshold():
+    y, mean = np.array([0.0, 0.0, 1.0, 2.0]), np.array([-3.0, 0.1, 0.09, 2.5])
+    found = scores.amount_scores(y, mean, 0.1)
+    assert found["rmse"] == pytest.approx(np.sqrt((0.1**2 + 0.91**2 + 0.5**2) / 4))
+    assert found["mae"] == pytest.approx((0.1 + 0.91 + 0.5) / 4)
+    assert (found["precision"], found["recall"], found["f1"], found["accuracy"]) == (0.5,) * 4
+
+
+def test_crps_of_a_clipped_normal_is_the_closed_form():
+    got = scores.crps(Y, below, np.maximum(Y, MEAN) + 12 * SD)
+    exact = scoringrules.crps_cnormal(Y, MEAN, SD, lower=0.0, upper=1e3)
+    np.testing.assert_allclose(got, exact, rtol=2e-4, atol=1e-6)
+
+
+def test_crps_of_a_distribution_with_an_atom_agrees_with_sampling():
+    """CRPS = E|Y − y| − ½ E|Y − Y′|."""
+    rng, p = np.random.default_rng(1), 0.3
+    amount = np.clip(rng.normal(2.0, 0.5, 400_000), 0.0, None)
+    draws = np.where(rng.random(400_000) < p, amount, 0.0)
+    for y in (0.0, 0.4, 2.1, 5.0):
+        by_draws = np.abs(draws - y).mean() - 0.5 * np.abs(draws - rng.permutation(draws)).mean()
+        cdf = lambda t: (1 - p) + p * norm.cdf(t, 2.0, 0.5)  # noqa: E731
+        got = scores.crps(np.array([y]), cdf, np.array([y + 8.0]))[0]
+        assert got == pytest.approx(by_draws, abs=0.005)
+
+
+def test_the_cells_of_a_resolution_have_probability_one_together():
+    total = np.zeros(len(Y))
+    for cell in np.arange(0, 400) * 0.1:
+        total += np.exp(-scores.log_score(np.full(len(Y), cell), log_between, 0.1))
+    np.testing.assert_allclose(total, 1.0, atol=1e-9)
+
+
+def test_covered_is_inside_the_clipped_interval():
+    low, high = (np.clip(norm.ppf(p, MEAN, SD), 0.0, None) for p in (0.05, 0.95))
+    np.testing.assert_array_equal(scores.covered(Y, below, 0.9), (low <= Y) & (high >= Y))
+
+
+def test_the_precision_recall_area_is_average_precision():
+    truth, p = Y > 0, below(0.3)
+    assert scores.auprc(truth, p) == average_precision_score(truth, p)
