@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 from jaxtyping import install_import_hook
 
-CORE = ("batch", "inducing", "kernels", "latent", "likelihoods", "predictive", "signal", "special")
+CORE = (
+    "batch",
+    "inducing",
+    "kernels",
+    "latent",
+    "likelihoods",
+    "predictive",
+    "quadrature",
+    "signal",
+    "special",
+)
 install_import_hook([f"zigp.{name}" for name in CORE], "beartype.beartype")
 
 

@@ -20,7 +20,7 @@ from zigp.data import chunks
 from zigp.latent import Moments
 from zigp.likelihoods import Amounts, Gaussian, network_given, network_parts, site_posterior
 from zigp.models import Model
-from zigp.predictive import Mixture
+from zigp.predictive import Mixture, Predictive
 from zigp.signal import Gate
 
 __all__ = [
@@ -123,7 +123,7 @@ def quantile(model: Model, at: Rows, p: Array) -> dict[str, Array]:
     return {"t": y.quantile(p)}
 
 
-def _distribution(model: Model, at: Rows) -> Mixture:
+def _distribution(model: Model, at: Rows) -> Predictive:
     """Of a new observation."""
     assert isinstance(model.likelihood, Amounts)
     return model.likelihood.predictive(*model.with_local(at))
@@ -166,6 +166,7 @@ def network(model: Model, at: Rows) -> dict[str, Array]:
 def back_transformed(model: Model, at: Rows, offset: Array, scale: Array) -> dict[str, Array]:
     """Mean, standard deviation and median of exp(offset + scale · y), with y a new observation."""
     y = _distribution(model, at)
+    assert isinstance(y, Mixture)
     mean, var = offset + scale * y.mean, scale**2 * y.var
     first = jnp.tensordot(y.weight, jnp.exp(mean + 0.5 * var), axes=1)
     second = jnp.tensordot(y.weight, jnp.exp(2.0 * (mean + var)), axes=1)

@@ -101,9 +101,17 @@ def _normal_cdf_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Arra
     return normal_cdf(x), normal_pdf(x) * dx
 
 
+@jax.custom_jvp
 def log_normal_cdf(x: Array) -> Array:
     """log Φ(x), to ten digits, also where Φ(x) itself vanishes."""
     return _log_cdf_and_hazard(x)[0]
+
+
+@log_normal_cdf.defjvp
+def _log_normal_cdf_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (dx,) = primals, tangents
+    log_cdf, hazard = _log_cdf_and_hazard(x)
+    return log_cdf, hazard * dx
 
 
 def _in_floating_point(function: Any) -> Any:

@@ -355,7 +355,7 @@ def _labels(path: tuple[Any, ...]) -> tuple[str | None, set[str]]:
     """A parameter's group, and the names by which it can be held fixed."""
     keys = [getattr(entry, "name", getattr(entry, "key", None)) for entry in path]
     if keys[0] == "likelihood":
-        return "noise", {"noise"}
+        return (None, set()) if keys[-1] == "floor" else ("noise", {"noise"})
     latent, part = str(keys[1]), str(keys[2])
     if part not in _GROUP_OF:  # the jitter is no parameter
         return None, set()

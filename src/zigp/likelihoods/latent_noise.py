@@ -1,141 +1,22 @@
-"""How observations scatter around a signal, and what that adds to the bound.
-
-A likelihood is given the signal and the latents' marginals, and takes what it needs: the
-signal's mean and variance (Gaussian noise), or its factors, gate and latent apart.
-"""
+"""Networks whose latents are noisy at every site; what some outputs of a site say of others."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
 from functools import reduce
 from operator import mul
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
-from jaxtyping import PRNGKeyArray
 
 from zigp.batch import Batch
 from zigp.latent import Moments
-from zigp.predictive import Mixture, mixture
-from zigp.signal import Gate, Latent, Marginals, Signal, Total
-from zigp.special import log_probit_mean
+from zigp.likelihoods.gaussian import NOISE_FLOOR, Gaussian
+from zigp.signal import Latent, Marginals, Signal, Total
 
-__all__ = [
-    "NOISE_FLOOR",
-    "Amounts",
-    "Bernoulli",
-    "Gaussian",
-    "LatentNoise",
-    "Likelihood",
-    "network_given",
-    "network_parts",
-    "site_posterior",
-]
-
-NOISE_FLOOR = 1e-6  # of the variance of outputs scaled to about 1
-
-
-class Likelihood(eqx.Module):
-    """What a model assumes of y once the signal is known."""
-
-    @abstractmethod
-    def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
-        """Σ weight · E_q[log p(y | signal)] over the batch."""
-
-    @abstractmethod
-    def moments(self, signal: Signal, marginals: Marginals) -> Moments:
-        """Mean and variance of a new observation at every input."""
-
-    def local(self) -> dict[str, Array]:
-        """Variances of latents of its own that are drawn anew at every site, by name."""
-        return {}
-
-    def whole(self, signal: Signal) -> Signal:
-        """The signal with those latents in it."""
-        return signal
-
-    @abstractmethod
-    def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
-        """Draw observations where the latents take these values, [draws, leading axes, inputs]."""
-
-
-class Amounts(Likelihood):
-    """A likelihood of amounts, which have a distribution; labels just have a probability."""
-
-    @abstractmethod
-    def predictive(self, signal: Signal, marginals: Marginals) -> Mixture:
-        """The distribution of a new observation at every input."""
-
-
-class Bernoulli(Likelihood):
-    """y is 1 with probability Φ(g) and otherwise 0; the signal is that gate.
-
-    E[log p(y)] = E[log Φ(g)] where y = 1, E[log Φ(−g)] where y = 0
-    """
-
-    def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
-        assert isinstance(signal, Gate)
-        g = signal.of.moments(marginals)
-        sign = jnp.where(batch.y > 0.5, 1.0, -1.0)
-        return jnp.sum(batch.weight * log_probit_mean(sign * g.mean, g.var))
-
-    def moments(self, signal: Signal, marginals: Marginals) -> Moments:
-        p = signal.moments(marginals).mean
-        return Moments(p, p * (1.0 - p))
-
-    def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
-        p = jax.vmap(signal.value)(values)
-        return (jax.random.uniform(key, p.shape, p.dtype) < p).astype(p.dtype)
-
-
-class Gaussian(Amounts):
-    """y = signal + ε with ε ~ N(0, σ²), one σ for each output. The paper's noise.
-
-    E[log p(y)] = −½ log 2πσ² − ((y − mean)² + var) / (2σ²)
-    """
-
-    excess: ArrayLike  # log(σ² − floor)
-
-    @classmethod
-    def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> Gaussian:
-        """Noise of the given variance, which must lie above the floor."""
-        return cls(np.log(np.asarray(noise, dtype) - NOISE_FLOOR))
-
-    @property
-    def noise(self) -> Array:
-        """σ², kept above a floor: data that a signal fits exactly would let it vanish."""
-        return NOISE_FLOOR + jnp.exp(jnp.asarray(self.excess))
-
-    def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
-        s = signal.moments(marginals)
-        observed = batch.weight > 0
-        error = (jnp.where(observed, batch.y, 0.0) - s.mean) ** 2 + s.var
-        noise = self._along(s.mean)
-        density = -0.5 * (jnp.log(2.0 * np.pi * noise) + error / noise)
-        return jnp.sum(batch.weight * density)
-
-    def moments(self, signal: Signal, marginals: Marginals) -> Moments:
-        s = signal.moments(marginals)
-        return Moments(s.mean, s.var + self._along(s.mean))
-
-    def predictive(self, signal: Signal, marginals: Marginals) -> Mixture:
-        like = signal.moments(marginals).mean
-        return mixture(signal, marginals, lambda _: self._along(like))
-
-    def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
-        drawn = jax.vmap(signal.value)(values)
-        noise = jax.random.normal(key, drawn.shape, drawn.dtype)
-        return drawn + jnp.sqrt(self._along(drawn[0])) * noise
-
-    def _along(self, values: Array) -> Array:
-        """σ² of each output, lined up with values of shape [outputs, inputs]."""
-        noise = self.noise
-        return noise.reshape(*noise.shape, *(1,) * (values.ndim - noise.ndim))
+__all__ = ["LatentNoise", "network_given", "network_parts", "site_posterior"]
 
 
 class LatentNoise(Gaussian):
