@@ -122,7 +122,7 @@ def test_unknown_choices_are_refused():
         HurdleGPRegressor(amount_rows="some").fit(X, y)
     with pytest.raises(ValueError, match="combine must be one of 'class'"):
         HurdleGPRegressor(combine="sum").fit(X, y)
-    with pytest.raises(ValueError, match="tol must not be negative"):
+    with pytest.raises(ValueError, match="tol must be positive"):
         HurdleGPRegressor(steps=2, n_inducing=4).fit(X, y).prob_zero(X, -1.0)
 
 

@@ -25,29 +25,44 @@ class Rows(eqx.Module):
     def rows(self) -> Rows:
         return self
 
+    def exposures(self, column: int) -> jax.Array:
+        """The exposure at every input, which stands in the given column."""
+        return jnp.asarray(self.X)[:, column]
+
 
 class Lattice(eqx.Module):
     """All combinations of one coordinate set per group of input columns.
 
     `axes[i]` holds the coordinates of group i, one row each, and `columns[i]` says which input
     columns those are. A cell is one coordinate from every group; missing cells are given
-    weight 0 by the batch, not left out here.
+    weight 0 by the batch, not left out here. The exposure, an input column that no kernel looks at,
+    has a value of its own in every cell.
     """
 
     axes: tuple[Float[Array, "_ _"], ...]
     columns: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    exposure: Float[Array, " *shape"] | None = None
+    exposure_column: int | None = eqx.field(static=True, default=None)
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(axis.shape[0] for axis in self.axes)
 
+    def exposures(self, column: int) -> jax.Array:
+        """The exposure in every cell."""
+        assert column == self.exposure_column
+        return jnp.asarray(self.exposure)
+
     def rows(self) -> Rows:
         """Every cell as a row, the last group running fastest."""
-        width = 1 + max(c for group in self.columns for c in group)
+        extra = () if self.exposure_column is None else (self.exposure_column,)
+        width = 1 + max(c for group in (*self.columns, extra) for c in group)
         X = jnp.zeros((*self.shape, width), self.axes[0].dtype)
         for i, (axis, group) in enumerate(zip(self.axes, self.columns, strict=True)):
             ahead = (1,) * i + (axis.shape[0],) + (1,) * (len(self.axes) - i - 1)
             X = X.at[..., jnp.asarray(group)].set(axis.reshape(*ahead, len(group)))
+        if self.exposure_column is not None:
+            X = X.at[..., self.exposure_column].set(self.exposure)
         return Rows(X.reshape(-1, width))
 
 

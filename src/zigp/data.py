@@ -26,6 +26,7 @@ class Layout:
     names: tuple[str, ...]
     latlon: tuple[int, int] | None
     centre: np.ndarray
+    exposure: int | None = None  # a column that no kernel looks at
 
     @classmethod
     def of(
@@ -34,21 +35,24 @@ class Layout:
         column_groups: Mapping[str, ColumnList] | Sequence[ColumnList] | None,
         latlon: Sequence[int | str] | None,
         feature_names: Sequence[str] | None,
+        exposure: int | str | None = None,
     ) -> Layout:
         """Resolve names to positions, and check that every column is in exactly one group."""
         D = X.shape[1]
+        aside = None if exposure is None else column_index(exposure, D, feature_names)
+        inputs = [c for c in range(D) if c != aside]
         if column_groups is None:
-            column_groups = {"all": range(D)}
+            column_groups = {"all": inputs}
         if not isinstance(column_groups, Mapping):
             column_groups = {str(i): group for i, group in enumerate(column_groups)}
         groups = tuple(
             tuple(column_index(c, D, feature_names) for c in listed(group))
             for group in column_groups.values()
         )
-        if sorted(c for group in groups for c in group) != list(range(D)) or () in groups:
+        if sorted(c for group in groups for c in group) != inputs or () in groups:
             raise ValueError(
-                f"column_groups must hold each of the {D} input columns exactly once; it resolves "
-                f"to {[list(group) for group in groups]}."
+                f"column_groups must hold each of the {len(inputs)} input columns exactly once; it "
+                f"resolves to {[list(group) for group in groups]}."
             )
         pair = None
         if latlon is not None:
@@ -62,7 +66,9 @@ class Layout:
         centre = X.mean(axis=0)
         if pair is not None:
             centre[list(pair)] = 0.0
-        return cls(groups, tuple(column_groups), pair, centre)
+        if aside is not None:
+            centre[aside] = 0.0
+        return cls(groups, tuple(column_groups), pair, centre, aside)
 
     def only(self, columns: Iterable[int]) -> tuple[tuple[int, ...], ...]:
         """The groups, left with just these columns."""
@@ -120,6 +126,7 @@ def as_batch(
     weight: np.ndarray,
     groups: tuple[tuple[int, ...], ...],
     dtype: str,
+    exposure: int | None = None,
 ) -> Batch:
     """Data as a lattice where it is one, otherwise as rows padded to one of a few sizes.
 
@@ -136,7 +143,11 @@ def as_batch(
     where = (slice(None),) * len(outputs) + cells
     on_lattice[where], counted[where] = y, weight
     axes = tuple(axis.astype(dtype) for axis in lattice.axes)
-    return Batch(Lattice(axes, lattice.columns), on_lattice, counted)
+    effort = None
+    if exposure is not None:
+        effort = np.ones(lattice.shape, dtype)
+        effort[cells] = X[:, exposure]
+    return Batch(Lattice(axes, lattice.columns, effort, exposure), on_lattice, counted)
 
 
 def padded_size(n: int) -> int:

@@ -23,6 +23,8 @@ class Model(eqx.Module):
     tied: tuple[tuple[str, str], ...] = eqx.field(static=True, default=())
     # Gamma(shape, rate) on the relative length-scales of a latent.
     priors: tuple[tuple[str, float, float], ...] = eqx.field(static=True, default=())
+    # The input column that the amount f is multiplied by.
+    exposure: int | None = eqx.field(static=True, default=None)
 
     def complete(self) -> dict[str, LatentGP]:
         """The latents, each with inducing inputs."""
@@ -38,7 +40,10 @@ class Model(eqx.Module):
 
     def marginals(self, at: Rows | Lattice) -> dict[str, Moments]:
         """Every latent's mean and variance at the inputs."""
-        return {name: latent.marginal(at) for name, latent in self.complete().items()}
+        found = {name: latent.marginal(at) for name, latent in self.complete().items()}
+        if self.exposure is not None:
+            found["f"] = self.likelihood.exposed(found["f"], at.exposures(self.exposure))
+        return found
 
     def with_local(self, at: Rows | Lattice) -> tuple[Signal, dict[str, Moments]]:
         """The signal and marginals at new sites, the likelihood's own latents among them."""
@@ -61,9 +66,11 @@ def gp_classification(g: LatentGP) -> Model:
     return Model({"g": g}, Bernoulli(), Gate("g"))
 
 
-def zero_inflated_gp(f: LatentGP, g: LatentGP, likelihood: Likelihood) -> Model:
+def zero_inflated_gp(
+    f: LatentGP, g: LatentGP, likelihood: Likelihood, exposure: int | None = None
+) -> Model:
     """The zero-inflated GP: Φ(g(x)) f(x)."""
-    return Model({"f": f, "g": g}, likelihood, Gate("g") * Latent("f"))
+    return Model({"f": f, "g": g}, likelihood, Gate("g") * Latent("f"), exposure=exposure)
 
 
 def gp_network(

@@ -184,7 +184,7 @@ def draw(
     noise: bool,
 ) -> np.ndarray:
     """n draws [n, P, rows], each joint over all rows of X: of observations, or of the signal."""
-    at, cells = _joint_inputs(X.astype(_dtype(model)), groups)
+    at, cells = _joint_inputs(X.astype(_dtype(model)), groups, model.exposure)
     # As many draws at once as memory allows; the size is fixed, so that one program serves all.
     numbers = prod(at.shape) * len(model.latents)
     size = min(n, max(1, _NUMBERS_AT_ONCE // numbers))
@@ -209,6 +209,9 @@ def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> 
         name: latent.draw(k, at, n)
         for (name, latent), k in zip(model.complete().items(), keys[1:], strict=True)
     }
+    if model.exposure is not None:
+        sure = Moments(values["f"], jnp.zeros_like(values["f"]))
+        values["f"] = model.likelihood.exposed(sure, at.exposures(model.exposure)).mean
     for i, (name, var) in enumerate(model.likelihood.local().items()):
         shape = (n, *var.shape, *at.shape)
         sd = jnp.sqrt(var.reshape(*var.shape, *(1,) * len(at.shape)))
@@ -248,7 +251,7 @@ def _batches(
 
 
 def _joint_inputs(
-    X: np.ndarray, groups: tuple[tuple[int, ...], ...]
+    X: np.ndarray, groups: tuple[tuple[int, ...], ...], exposure: int | None
 ) -> tuple[Rows | Lattice, tuple[np.ndarray, ...] | None]:
     """Inputs to draw jointly at: a lattice that holds all rows where there is one, or the rows."""
     pairs = [np.unique(X[:, group], axis=0, return_inverse=True) for group in groups]
@@ -257,8 +260,13 @@ def _joint_inputs(
     # Rows that fill little of their lattice are cheaper by themselves, while they can be drawn so.
     worth_it = prod(sizes) <= 4 * len(X) or len(X) > _MOST_JOINT_ROWS
     fits = max(sizes) <= _MOST_JOINT_ROWS and prod(sizes) <= _MOST_JOINT_CELLS
-    if len(groups) > 1 and worth_it and fits:
-        return Lattice(axes, groups), tuple(cell.reshape(-1) for _, cell in pairs)
+    cells = tuple(cell.reshape(-1) for _, cell in pairs)
+    if len(groups) > 1 and worth_it and fits and exposure is None:
+        return Lattice(axes, groups), cells
+    if len(groups) > 1 and worth_it and fits and len(set(zip(*cells, strict=True))) == len(X):
+        effort = np.ones(sizes, X.dtype)
+        effort[cells] = X[:, exposure]
+        return Lattice(axes, groups, effort, exposure), cells
     if len(X) <= _MOST_JOINT_ROWS:
         return Rows(X), None
     raise ValueError(

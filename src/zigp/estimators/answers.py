@@ -10,13 +10,14 @@ import jax
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from zigp import prediction
 from zigp.estimators.base import GPSettings, SparseGP
-from zigp.likelihoods import Gaussian
+from zigp.likelihoods import Gaussian, LogAmounts
 from zigp.runtime import entry_point
 
 if TYPE_CHECKING:
@@ -31,6 +32,11 @@ class Regressor(RegressorMixin, GPSettings):
     """The questions; a subclass answers the few that the others are made of."""
 
     _output_names: Sequence[str] | None = None  # several outputs have names
+
+    @property
+    def _has_atom(self) -> bool:
+        """Whether an observation can be exactly zero with a positive probability."""
+        return False
 
     # -- what a subclass provides ---------------------------------------------------------------
 
@@ -95,14 +101,37 @@ class Regressor(RegressorMixin, GPSettings):
         return self._log_between(X, *ends)
 
     @entry_point
-    def prob_zero(self, X: ArrayLike, tol: float) -> np.ndarray:
-        """P(|y| ≤ tol) at each row: how likely an observation is zero at a resolution of tol."""
-        if not tol > 0:
+    def prob_zero(self, X: ArrayLike, tol: float = 0.0) -> np.ndarray:
+        """P(|y| ≤ tol) at each row: how likely an observation is zero at a resolution of tol.
+
+        Where exact zeros have a probability (hurdles and counts) tol may be 0.
+        """
+        check_is_fitted(self)
+        if not (tol > 0 or (tol == 0 and self._has_atom)):
             raise ValueError(
-                f"tol must be positive, not {tol!r}: with Gaussian noise no single value has a "
+                f"tol must be positive, not {tol!r}: with this noise no single value has a "
                 "positive probability. Give the resolution of your data."
             )
-        return self._probability(X, -float(tol), float(tol))
+        return self._probability(X, float(_just_below(np.asarray(-tol))), float(tol))
+
+    @entry_point
+    def quantile_residuals(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> np.ndarray:
+        """Where each observation lies in its predicted distribution, as a standard normal score.
+
+        If the model is right these are independent N(0, 1), whatever the likelihood. Where a value
+        has a probability of its own (zeros, counts) a place within it is drawn at random.
+        """
+        check_is_fitted(self)
+        values = np.asarray(y, float)
+        at, before = (self.prob_below(X, t) for t in (values, _just_below(values)))
+        place = check_random_state(random_state).uniform(size=values.shape)
+        u = before + place * (at - before)
+        return ndtri(np.clip(u, 1e-12, 1.0 - 1e-12))
 
     @entry_point
     def predict_quantiles(
@@ -196,6 +225,10 @@ class Regressor(RegressorMixin, GPSettings):
 class ModelRegressor(Regressor, SparseGP):
     """The answers of a single model."""
 
+    @property
+    def _has_atom(self) -> bool:
+        return isinstance(self.model_.likelihood, LogAmounts)
+
     @entry_point
     def predict(
         self, X: ArrayLike, return_std: bool = False
@@ -211,7 +244,8 @@ class ModelRegressor(Regressor, SparseGP):
         """The standard deviation of the noise of each output, in the units of y."""
         check_is_fitted(self)
         likelihood = self.model_.likelihood
-        assert isinstance(likelihood, Gaussian)
+        if not isinstance(likelihood, Gaussian):
+            raise AttributeError("There is not one noise variance here; see `noise_`.")
         return self.y_scale_ * np.sqrt(np.asarray(likelihood.noise))
 
     def _quantile(self, X: ArrayLike, p: float) -> np.ndarray:
@@ -243,6 +277,11 @@ class ModelRegressor(Regressor, SparseGP):
         """A value of y in the model's units, one for each output."""
         scaled = (self._transformed(np.asarray(t)) - self.y_offset_) / self.y_scale_
         return np.reshape(scaled, (*np.shape(scaled), *(1,) * np.ndim(scaled)))
+
+
+def _just_below(t: np.ndarray) -> np.ndarray:
+    """The next smaller number; below zero one that does not vanish in the processor."""
+    return np.where(t == 0, -np.sqrt(np.finfo(float).tiny), np.nextafter(t, -np.inf))
 
 
 def _probability_level(name: str, value: float) -> float:

@@ -85,7 +85,9 @@ class SparseGP(GPSettings):
     # -- what a subclass provides ---------------------------------------------------------------
 
     @abstractmethod
-    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[Any, Any]:
+    def _scaling(
+        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[Any, Any]:
         """Offset and scale that take y to the model's units: (y − offset) / scale."""
 
     @abstractmethod
@@ -110,8 +112,12 @@ class SparseGP(GPSettings):
         if not again:
             names = getattr(self, "feature_names_in_", None)
             counted = rows[weight > 0]
-            self.layout_ = Layout.of(counted, self.column_groups, self.latlon, names)
-            self.y_offset_, self.y_scale_ = self._scaling(self._transformed(target), weight)
+            self.layout_ = Layout.of(
+                counted, self.column_groups, self.latlon, names, getattr(self, "exposure", None)
+            )
+            self.y_offset_, self.y_scale_ = self._scaling(
+                self._transformed(target), weight, self._exposure_of(rows)
+            )
         rows, values, weights, shift = self._in_model_units(rows, target, weight)
         if again:
             first = [self.model_]
@@ -119,7 +125,8 @@ class SparseGP(GPSettings):
             sparsity = Sparsity(self.n_inducing, self.covariance, seed, dtype)
             counted = weights.reshape(-1, len(rows)).any(axis=0)
             first = self._first_models(rows[counted], self.layout_, sparsity)
-        data = as_batch(rows, values, weights, self.layout_.groups, dtype)
+        layout = self.layout_
+        data = as_batch(rows, values, weights, layout.groups, dtype, layout.exposure)
         self.on_lattice_ = isinstance(data.at, Lattice)
         with progress_bar(type(self).__name__) if self.verbose else nullcontext() as show:
             if len(first) == 1:
@@ -193,10 +200,23 @@ class SparseGP(GPSettings):
         columns = self._columns(X.shape[1], inputs)
         return initial_latent(X, layout, columns, kernel, sparsity, variance=variance)
 
+    def _exposure_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """The column of exposures, which must be positive, if there is one."""
+        if (column := self.layout_.exposure) is None:
+            return None
+        if np.any(rows[:, column] <= 0):
+            row = int(np.flatnonzero(rows[:, column] <= 0)[0])
+            raise ValueError(
+                f"Exposures must be positive; in row {row} it is {rows[row, column]:g}. Leave out "
+                "rows without any effort: they say nothing."
+            )
+        return rows[:, column]
+
     def _columns(self, D: int, inputs: ColumnList | None) -> Sequence[int]:
-        """The positions of the columns that a latent looks at: all D, unless some are named."""
+        """The positions of the columns that a latent looks at: all, unless some are named."""
         names = getattr(self, "feature_names_in_", None)
-        return range(D) if inputs is None else [column_index(c, D, names) for c in listed(inputs)]
+        chosen = range(D) if inputs is None else [column_index(c, D, names) for c in listed(inputs)]
+        return [c for c in chosen if c != self.layout_.exposure]
 
     @entry_point
     def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
@@ -244,6 +264,7 @@ class SparseGP(GPSettings):
     ) -> dict[str, np.ndarray]:
         check_is_fitted(self)
         rows = self._checked(X) - self.layout_.centre
+        self._exposure_of(rows)
         return prediction.over_rows(self.model_, rows, function, *args, along=along)
 
 

@@ -55,7 +55,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             raise ValueError(f"y holds {unknown[0]!r}, which is not among {self.classes_}.")
         return rows, (labels == self.classes_[-1]).astype(float)
 
-    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    def _scaling(
+        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[float, float]:
         return 0.0, 1.0
 
     def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:

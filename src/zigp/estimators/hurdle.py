@@ -118,6 +118,10 @@ class HurdleGPRegressor(Regressor):
     def _regressor(self) -> SparseGPRegressor:
         return SparseGPRegressor(**self._shared_settings())
 
+    @property
+    def _has_atom(self) -> bool:
+        return True
+
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "regressor_")
 
@@ -141,13 +145,6 @@ class HurdleGPRegressor(Regressor):
         """The probability that an observation is not zero, at each row."""
         check_is_fitted(self)
         return _prob_on(self.classifier_, X)
-
-    def prob_zero(self, X: ArrayLike, tol: float = 0.0) -> np.ndarray:
-        """P(|y| ≤ tol) at each row; with tol 0 the probability of an exact zero."""
-        if not tol >= 0:
-            raise ValueError(f"tol must not be negative; it is {tol!r}.")
-        p, mean, sd = self._parts(X)
-        return 1.0 - p + p * (norm.cdf(tol, mean, sd) - norm.cdf(-tol, mean, sd))
 
     def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The lower bound on log p(y): that of zero or not, plus that of the amounts not zero."""

@@ -114,7 +114,9 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             raise ValueError(f"Y has {Y.shape[1]} columns, but the model has {P} outputs.")
         return rows, Y
 
-    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _scaling(
+        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray]:
         seen = np.isfinite(y) * weight[:, None]
         values = np.nan_to_num(y)
         offset = np.sum(seen * values, axis=0) / seen.sum(axis=0)

@@ -5,15 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import equinox as eqx
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
 
 from zigp import prediction
 from zigp.data import Layout
 from zigp.estimators.answers import ModelRegressor, frame
 from zigp.estimators.base import FIRST_GATE_VARIANCE, ColumnList
+from zigp.families import chosen_family, spread, start_of
 from zigp.initial import KernelSpec, Sparsity
-from zigp.likelihoods import Gaussian
+from zigp.likelihoods import (
+    Gated,
+    Gaussian,
+    HurdleGamma,
+    HurdleLognormal,
+    ZeroInflatedNegativeBinomial,
+)
 from zigp.models import Model, gp_regression, zero_inflated_gp
 from zigp.runtime import entry_point
 
@@ -29,9 +38,11 @@ _FIRST_NOISE = 0.1  # where training starts, in the model's units
 class SparseGPRegressor(ModelRegressor):
     """GP regression on many rows through inducing points: y = f(x) + ε."""
 
-    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    def _scaling(
+        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[float, float]:
         offset = float(np.average(y, weights=weight))
-        return offset, _spread(y - offset, weight, largest=np.abs(y).max())
+        return offset, spread(y - offset, weight, largest=np.abs(y).max())
 
     def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
@@ -40,32 +51,85 @@ class SparseGPRegressor(ModelRegressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class ZeroInflatedGPRegressor(ModelRegressor):
-    """Regression where most observations are zero: y = Φ(g(x)) f(x) + ε.
+    """Regression where most observations are zero: an amount f(x) and a gate Φ(g(x)).
 
-    f is the amount, Φ(g) the support: where it is near zero the signal is switched off.
+    The support Φ(g) says where the signal is switched on. What is observed of the two follows the
+    `likelihood`:
+
+    - `gaussian`: y = Φ(g) f + ε, one noise variance everywhere; the paper's.
+    - `gated`: the same, with noise that grows with the gate: small where the signal is off (but
+      never below what the `resolution` of y allows), larger where it is on.
+    - `hurdle_lognormal`, `hurdle_gamma`: y is exactly zero with probability 1 − Φ(g), and otherwise
+      positive, with f the logarithm of its median or of its mean.
+    - `zip`, `zinb`: counts, zero-inflated Poisson or negative binomial, of mean exp(f).
+    - `auto`: `zinb` for whole numbers that are not negative, some above 1, and otherwise `gated`.
+      `likelihood_` says what was taken.
+
+    `gate_kernel` and `gate_inputs` let the gate look at other columns, through other kernels, than
+    the amount. `exposure` names a column of efforts, areas or hours that the amount is multiplied
+    by; no kernel looks at it.
     """
 
+    likelihood: str = "gaussian"
+    resolution: float | None = None
+    exposure: int | str | None = None
     gate_kernel: KernelSpec | None = None
     gate_inputs: ColumnList | None = None
 
-    def _scaling(self, y: np.ndarray, weight: np.ndarray) -> tuple[float, float]:
+    def _scaling(
+        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[float, float]:
+        if self.resolution is not None and not self.resolution > 0:
+            raise ValueError(f"resolution must be positive, not {self.resolution!r}.")
+        self.likelihood_ = chosen_family(self.likelihood, y)
+        self._start = start_of(
+            self.likelihood_, y, weight, exposure, self.resolution, self._dtype()
+        )
         # Divided, never shifted: zero stays zero.
-        return 0.0, _spread(y, weight * (y != 0), largest=np.abs(y).max())
+        return 0.0, self._start.scale
 
     def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
         gate_kernel = self.kernel if self.gate_kernel is None else self.gate_kernel
         gate_inputs = self.inputs if self.gate_inputs is None else self.gate_inputs
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
+        f = eqx.tree_at(lambda gp: gp.prior_mean, f, np.asarray(self._start.f_mean, sparsity.dtype))
         g = self._latent(
             X, layout, sparsity, gate_kernel, gate_inputs, variance=FIRST_GATE_VARIANCE
         )
-        return zero_inflated_gp(f, g, Gaussian.of_variance(_FIRST_NOISE, sparsity.dtype))
+        return zero_inflated_gp(f, g, self._start.likelihood, layout.exposure)
+
+    @property
+    @entry_point
+    def noise_(self) -> dict[str, float]:
+        """What the likelihood has learned of the scatter around the signal, by name.
+
+        Standard deviations are in the units of y; `log_sd` is that of log y.
+        """
+        check_is_fitted(self)
+        match self.model_.likelihood:
+            case Gaussian() as one:
+                found = {"sd": self.y_scale_ * one.noise**0.5}
+            case Gated() as one:
+                found = {
+                    "off_sd": self.y_scale_ * one.off**0.5,
+                    "on_sd": self.y_scale_ * one.on**0.5,
+                }
+            case HurdleLognormal() as one:
+                found = {"log_sd": one.noise**0.5}
+            case HurdleGamma() as one:
+                found = {"shape": one.shape}
+            case ZeroInflatedNegativeBinomial() as one:
+                found = {"dispersion": one.spread}
+            case _:
+                found = {}
+        return {name: float(value) for name, value in found.items()}
 
     @entry_point
     def prob_on(self, X: ArrayLike) -> np.ndarray:
         """The support E[Φ(g)] at each row: how far the signal is switched on, from 0 to 1.
 
-        It is not the probability that an observation is not zero; see `prob_zero` for that.
+        With Gaussian or gated noise it is not the probability that an observation is not zero; see
+        `prob_zero` for that. With a hurdle likelihood it is.
         """
         return self._over_rows(X, prediction.components)["gate"]
 
@@ -75,11 +139,3 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         out = self._over_rows(X, prediction.components)
         without_unit = ("gate", "gate_sd")
         return frame({k: v if k in without_unit else v * self.y_scale_ for k, v in out.items()}, X)
-
-
-def _spread(values: np.ndarray, weight: np.ndarray, largest: float) -> float:
-    """The root of the mean square of values, or the largest output where that is only rounding."""
-    if largest == 0 or not weight.any():
-        return 1.0
-    relative = float(np.sqrt(np.average((values / largest) ** 2, weights=weight)))
-    return float(largest) * (relative if relative > 1e-12 else 1.0)

@@ -4,7 +4,7 @@ A likelihood is given the signal and the latents' marginals, and takes what it n
 signal's mean and variance (Gaussian noise), or its factors, gate and latent apart.
 """
 
-from zigp.likelihoods.base import Amounts, Likelihood
+from zigp.likelihoods.base import Amounts, Likelihood, LogAmounts
 from zigp.likelihoods.bernoulli import Bernoulli
 from zigp.likelihoods.counts import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 from zigp.likelihoods.gated import Gated
@@ -27,6 +27,7 @@ __all__ = [
     "HurdleLognormal",
     "LatentNoise",
     "Likelihood",
+    "LogAmounts",
     "ZeroInflatedNegativeBinomial",
     "ZeroInflatedPoisson",
     "network_given",
