@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scoringrules
 from scipy.stats import norm
-from sklearn.metrics import average_precision_score
+from sklearn.metrics import average_precision_score, f1_score
 
 from zigp import scores
 
@@ -67,3 +67,27 @@ def test_covered_is_inside_the_clipped_interval():
 def test_the_precision_recall_area_is_average_precision():
     truth, p = Y > 0, below(0.3)
     assert scores.auprc(truth, p) == average_precision_score(truth, p)
+
+
+@pytest.mark.parametrize("cost_ratio", [None, 0.1, 1.0, 8.0])
+def test_the_best_threshold_is_the_best_of_all(cost_ratio):
+    rng = np.random.default_rng(3)
+    score = np.round(rng.random(200), 2)  # with ties
+    truth = rng.random(200) < score**2
+
+    def value(threshold):
+        guess = score >= threshold
+        if cost_ratio is None:
+            return f1_score(truth, guess, zero_division=0.0)
+        return -(cost_ratio * np.sum(truth & ~guess) + np.sum(guess & ~truth))
+
+    best = scores.best_threshold(truth, score, cost_ratio)
+    assert value(best) == pytest.approx(max(value(t) for t in [*np.unique(score), 2.0]))
+
+
+def test_where_yes_is_dear_it_is_never_said():
+    truth = np.array([False, True, False])
+    threshold = scores.best_threshold(truth, np.array([0.9, 0.5, 0.4]), cost_ratio=0.01)
+    assert threshold > 0.9
+    with pytest.raises(ValueError, match="cost_ratio must be positive"):
+        scores.best_threshold(truth, np.ones(3), cost_ratio=0.0)

@@ -95,8 +95,10 @@ def resolution_of(y: np.ndarray) -> float:
     if not len(amounts):
         return 1.0
     typical = float(np.sqrt(np.mean(amounts**2)))
-    for step in (10.0**power * digit for power in range(6, -7, -1) for digit in (5.0, 2.0, 1.0)):
-        if step <= amounts[-1] and np.allclose(amounts / step, np.round(amounts / step), atol=1e-6):
+    highest = int(np.floor(np.log10(amounts[-1])))
+    for step in (10.0**p * digit for p in range(highest, highest - 6, -1) for digit in (5, 2, 1)):
+        count = amounts / step
+        if step >= _FINEST * typical and np.all(np.abs(count - np.round(count)) < 1e-6):
             return step
     return 0.01 * typical
 

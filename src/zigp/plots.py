@@ -217,7 +217,7 @@ def rain_maps(
     stations = rain[[lat, lon]].drop_duplicates()
     grid = _places_near(stations[lat].to_numpy(), stations[lon].to_numpy())
     top = float(rain.loc[rain[hour].isin(hours) & (rain["rain_mm"] > 0), "rain_mm"].quantile(0.95))
-    amounts = {"cmap": "viridis_r", "vmin": 0.0, "vmax": top}
+    amounts = {"cmap": "YlGnBu", "vmin": 0.0, "vmax": top}
     for column, at in enumerate(hours):
         here = rain[rain[hour] == at]
         wet = here["rain_mm"] > 0

@@ -7,7 +7,15 @@ from collections.abc import Callable
 import numpy as np
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
-__all__ = ["amount_scores", "auprc", "class_scores", "covered", "crps", "log_score"]
+__all__ = [
+    "amount_scores",
+    "auprc",
+    "best_threshold",
+    "class_scores",
+    "covered",
+    "crps",
+    "log_score",
+]
 
 _CRPS_NODES = 24  # of a Gauss–Legendre rule, on either side of the observation
 
@@ -34,6 +42,28 @@ def class_scores(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
         "precision": float(precision_score(truth, guess, zero_division=0.0)),
         "recall": float(recall_score(truth, guess, zero_division=0.0)),
     }
+
+
+def best_threshold(truth: np.ndarray, score: np.ndarray, cost_ratio: float | None = None) -> float:
+    """The score from which on "yes" is best said: by F1, or by cost.
+
+    `cost_ratio` is what a missed yes costs, in false alarms.
+    """
+    if cost_ratio is not None and not cost_ratio > 0:
+        raise ValueError(f"cost_ratio must be positive, not {cost_ratio!r}.")
+    order = np.argsort(-score, kind="stable")
+    ranked = score[order]
+    hits = np.cumsum(truth[order])
+    said = np.arange(1, len(score) + 1)
+    last = np.append(np.diff(ranked) != 0, True)  # a threshold cannot split equal scores
+    if cost_ratio is None:
+        value = 2.0 * hits / (said + truth.sum())
+    else:
+        value = -(cost_ratio * (truth.sum() - hits) + (said - hits))
+        if value[last].max() < -cost_ratio * truth.sum():
+            return float(np.nextafter(ranked[0], np.inf))  # never saying yes costs least
+    best = np.flatnonzero(last)[np.argmax(value[last])]
+    return float(ranked[best])
 
 
 def auprc(truth: np.ndarray, prob_on: np.ndarray) -> float:

@@ -19,6 +19,7 @@ from zigp import prediction
 from zigp.estimators.base import GPSettings, SparseGP
 from zigp.likelihoods import Gaussian, LogAmounts
 from zigp.runtime import entry_point
+from zigp.scores import best_threshold
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,6 +149,30 @@ class Regressor(RegressorMixin, GPSettings):
         tail = 0.5 * (1.0 - _probability_level("level", level))
         table = self.predict_quantiles(X, (tail, 1.0 - tail))
         return table.rename(columns={tail: "lower", 1.0 - tail: "upper"})
+
+    # -- zero or not ----------------------------------------------------------------------------
+
+    def fit_decision(self, X: ArrayLike, y: ArrayLike, cost_ratio: float | None = None) -> float:
+        """Choose from which predicted amount on an observation is taken to be not zero.
+
+        The threshold gives the largest F1 on these observations or, with a `cost_ratio`, the least
+        cost where missing one that is not zero costs so many times a false alarm. It is kept as
+        `decision_threshold_` for `predict_on`.
+        """
+        on = np.asarray(y) != 0
+        self.decision_threshold_ = best_threshold(on, np.asarray(self.predict(X)), cost_ratio)
+        return self.decision_threshold_
+
+    def predict_on(self, X: ArrayLike, threshold: float | None = None) -> np.ndarray:
+        """Whether an observation is taken to be not zero: its predicted amount reaches a threshold.
+
+        Without one, that of `fit_decision` is used.
+        """
+        if threshold is None:
+            if not hasattr(self, "decision_threshold_"):
+                raise ValueError("Give a threshold, or choose one with fit_decision(X, y) first.")
+            threshold = self.decision_threshold_
+        return np.asarray(self.predict(X)) >= threshold
 
     # -- joint draws ----------------------------------------------------------------------------
 

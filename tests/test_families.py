@@ -1,0 +1,208 @@
+"""Likelihoods as a user meets them: chosen, fitted to data of their own kind, asked, refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import kstest
+
+from zigp import ZeroInflatedGPRegressor
+from zigp.families import FAMILIES, chosen_family, resolution_of
+
+N, NEW = 500, 2000
+# Each takes a while to compile: the others run with the slow tests.
+EVERY_TIME = ("gated", "zinb")
+
+
+def draw(family: str, rng: np.random.Generator, effort, n: int = N):
+    """Data of a kind, with a gate that swings and a smooth amount, multiplied by an effort."""
+    x = rng.uniform(0, 10, n)
+    on = rng.random(n) < np.where(np.sin(x) > 0, 0.95, 0.03)
+    log_amount = 1.0 + 0.5 * np.cos(x)
+    amount = np.exp(log_amount) * effort
+    drawn = {
+        "gaussian": lambda: np.where(np.sin(x) > 0, amount, 0.0) + 0.3 * rng.normal(size=n),
+        "gated": lambda: np.where(
+            np.sin(x) > 0, amount + 0.8 * rng.normal(size=n), 0.1 * rng.normal(size=n)
+        ),
+        "hurdle_lognormal": lambda: on * amount * np.exp(0.4 * rng.normal(size=n)),
+        "hurdle_gamma": lambda: on * rng.gamma(3.0, amount / 3.0),
+        "zip": lambda: on * rng.poisson(amount),
+        "zinb": lambda: on * rng.poisson(rng.gamma(2.0, amount / 2.0)),
+    }[family]()
+    return pd.DataFrame({"x": x, "effort": np.broadcast_to(effort, n)}), drawn.astype(float)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        family if family in EVERY_TIME else pytest.param(family, marks=pytest.mark.slow)
+        for family in FAMILIES
+    ],
+)
+def fitted(request):
+    rng = np.random.default_rng(0)
+    X, y = draw(request.param, rng, 1.0)
+    model = ZeroInflatedGPRegressor(
+        likelihood=request.param, inputs="x", n_inducing=20, steps=1200, tol=0.0
+    )
+    return request.param, model.fit(X, y), draw(request.param, rng, 1.0, NEW)
+
+
+TRUTH = {
+    "gaussian": {"sd": 0.3},
+    "gated": {"off_sd": 0.1, "on_sd": 0.8},
+    "hurdle_lognormal": {"log_sd": 0.4},
+    "hurdle_gamma": {"shape": 3.0},
+    "zip": {},
+    "zinb": {"dispersion": 2.0},
+}
+
+
+def test_parameters_come_back(fitted):
+    family, model, _ = fitted
+    assert model.likelihood_ == family
+    assert model.noise_ == pytest.approx(TRUTH[family], rel=0.35)
+
+
+def test_intervals_hold_what_they_promise(fitted):
+    """Within 3 points for amounts; counts and atoms can only be covered in steps."""
+    family, model, (X, y) = fitted
+    inside = model.predict_interval(X, 0.9)
+    covered = np.mean((y >= inside["lower"]) & (y <= inside["upper"]))
+    if family in ("gaussian", "gated"):
+        assert covered == pytest.approx(0.9, abs=0.03)
+    else:
+        assert covered > 0.87
+
+
+def test_residuals_are_standard_normal(fitted):
+    _, model, (X, y) = fitted
+    assert kstest(model.quantile_residuals(X, y), "norm").statistic < 0.05
+
+
+def test_probabilities_of_zero_and_of_exceeding_are_calibrated(fitted):
+    family, model, (X, y) = fitted
+    if family in ("gaussian", "gated"):
+        with pytest.raises(ValueError, match="tol must be positive"):
+            model.prob_zero(X)
+    else:
+        assert np.mean(y == 0) == pytest.approx(model.prob_zero(X).mean(), abs=0.03)
+        wet = np.sin(X["x"]) > 0.2
+        assert np.mean(y[wet] == 0) == pytest.approx(model.prob_zero(X[wet]).mean(), abs=0.04)
+    assert np.mean(y > 3) == pytest.approx(1 - model.prob_below(X, 3.0).mean(), abs=0.03)
+
+
+def test_means_and_draws_agree(fitted):
+    _, model, (X, y) = fitted
+    mean, sd = model.predict(X, return_std=True)
+    assert mean.mean() == pytest.approx(y.mean(), rel=0.12)
+    few = X[:40]
+    drawn = model.sample(few, 1500, random_state=0)
+    se = sd[:40] / np.sqrt(1500)
+    assert np.all(np.abs(drawn.mean(axis=0) - mean[:40]) < 6 * se)
+
+
+def test_the_bound_is_below_what_a_constant_model_of_the_truth_gives(fitted):
+    """The bound is finite, in the units of y, and what training ended at."""
+    family, model, _ = fitted
+    X, y = draw(family, np.random.default_rng(0), 1.0)
+    assert model.elbo(X, y) == pytest.approx(model.bounds_[-1], abs=1.0)
+
+
+# -- choosing ---------------------------------------------------------------------------------
+
+
+def test_auto_looks_at_values_not_at_types():
+    assert chosen_family("auto", np.array([0.0, 2.0, 5.0])) == "zinb"
+    assert chosen_family("auto", np.array([0, 2, 5])) == "zinb"
+    assert chosen_family("auto", np.array([0.0, 0.5, 5.0])) == "gated"
+    assert chosen_family("auto", np.array([0.0, -2.0, 5.0])) == "gated"
+    assert chosen_family("auto", np.array([0.0, 1.0, 1.0])) == "gated"
+
+
+def test_unsuited_data_are_refused_with_a_way_out():
+    with pytest.raises(ValueError, match=r"needs y ≥ 0; row 1 is -2\. Use 'gated'"):
+        chosen_family("hurdle_gamma", np.array([1.0, -2.0]))
+    with pytest.raises(ValueError, match=r"needs whole numbers; row 0 is 1\.5"):
+        chosen_family("zip", np.array([1.5, 2.0]))
+    with pytest.raises(ValueError, match=r"no likelihood 'tweedie'\. Choose from auto, gaussian"):
+        ZeroInflatedGPRegressor(likelihood="tweedie").fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [([0, 0.1, 3.7], 0.1), ([0, 0.25, 1.75], 0.05), ([0, 3, 8], 1.0), ([0, 40, 60], 20.0)],
+)
+def test_the_resolution_is_found_in_the_data(values, step):
+    assert resolution_of(np.array(values, float)) == pytest.approx(step)
+
+
+def test_without_steps_the_resolution_is_a_part_of_the_amounts():
+    y = np.where(np.arange(50) % 2, np.sqrt(np.arange(50) + 0.1), 0.0)
+    typical = np.sqrt(np.mean(y[y > 0] ** 2))
+    assert resolution_of(y) == pytest.approx(0.01 * typical)
+
+
+def test_noise_of_the_zeros_stays_above_the_resolution():
+    X, _ = draw("gated", np.random.default_rng(1), 1.0, 150)
+    y = np.where(X["x"] > 5, np.round(2 + np.sin(X["x"]), 1), 0.0)
+    model = ZeroInflatedGPRegressor(likelihood="gated", inputs="x", n_inducing=15, steps=600)
+    assert model.fit(X, y).noise_["off_sd"] >= 0.1 / np.sqrt(12)
+    assert np.isfinite(model.bounds_).all()
+
+
+# -- exposure ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "family", ["hurdle_gamma", pytest.param("zinb", marks=pytest.mark.slow), "gated"]
+)
+def test_an_exposure_multiplies_the_amount(family):
+    rng = np.random.default_rng(2)
+    X, y = draw(family, rng, rng.uniform(0.5, 4.0, N))
+    model = ZeroInflatedGPRegressor(
+        likelihood=family, exposure="effort", n_inducing=15, steps=500
+    ).fit(X, y)
+    one = X[:50].assign(effort=1.0)
+    np.testing.assert_allclose(model.predict(one.assign(effort=3.0)), 3 * model.predict(one))
+    on = model.predict_components(one)
+    np.testing.assert_array_equal(on["gate"], model.prob_on(one.assign(effort=9.0)))
+    truth = np.exp(1 + 0.5 * np.cos(one["x"]))
+    clear = np.sin(one["x"]) > 0.5
+    assert model.predict(one)[clear] == pytest.approx(0.95 * truth[clear], rel=0.3)
+
+
+def test_exposures_count_the_same_on_a_lattice_in_rows_and_in_minibatches():
+    rng = np.random.default_rng(3)
+    s, t = np.meshgrid(np.arange(6.0), np.arange(8.0), indexing="ij")
+    X = np.column_stack([s.ravel(), t.ravel(), rng.uniform(1, 3, 48)])
+    y = rng.poisson(X[:, 2]) * 1.0
+    settings = {"likelihood": "zip", "exposure": 2, "steps": 1, "fixed": ["q"]}
+    groups = [[0], [1]]
+    on_lattice = ZeroInflatedGPRegressor(column_groups=groups, **settings).fit(X, y)
+    assert on_lattice.on_lattice_
+    whole = ZeroInflatedGPRegressor(column_groups=groups, batch_size=48, **settings).fit(X, y)
+    assert on_lattice.bounds_[0] == pytest.approx(whole.bounds_[0], rel=1e-9)
+    assert on_lattice.sample(X, 3).shape == (3, 48)
+
+
+def test_exposures_must_be_positive():
+    X = np.column_stack([np.arange(5.0), [1, 2, 0, 1, 1]])
+    with pytest.raises(ValueError, match="Exposures must be positive; in row 2 it is 0"):
+        ZeroInflatedGPRegressor(exposure=1).fit(X, np.arange(5.0))
+
+
+# -- zero or not ------------------------------------------------------------------------------
+
+
+def test_the_decision_is_chosen_on_data_or_given(fitted):
+    _, model, (X, y) = fitted
+    with pytest.raises(ValueError, match="choose one with fit_decision"):
+        ZeroInflatedGPRegressor().predict_on(X)
+    threshold = model.fit_decision(X, y)
+    np.testing.assert_array_equal(model.predict_on(X), model.predict(X) >= threshold)
+    dear_misses = model.fit_decision(X, y, cost_ratio=20.0)
+    assert dear_misses <= model.fit_decision(X, y, cost_ratio=0.05)
+    assert model.predict_on(X, 1e9).sum() == 0
