@@ -78,5 +78,5 @@ def test_reproduce_does_not_overwrite_results(tmp_path):
     (tmp_path / "out" / "results.json").write_text("mine")
     done = run("reproduce", "toy", "--out", "out", cwd=tmp_path)
     assert done.returncode == 1
-    assert "add --force" in done.stderr
+    assert "or add --resume or --force" in done.stderr
     assert (tmp_path / "out" / "results.json").read_text() == "mine"

@@ -76,6 +76,9 @@ def reproduce(
         Path | None, typer.Option(help="Also write the page of results to this file.")
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite results in --out.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on: keep the experiments finished in --out.")
+    ] = False,
 ) -> None:
     """Run the paper's experiments from raw data to tables and figures.
 
@@ -85,11 +88,11 @@ def reproduce(
     from zigp.experiments import reproduce as run
 
     names = list(EXPERIMENTS) if experiment == "all" else [""]
-    if not force and any((out / name / "results.json").exists() for name in names):
-        _fail(f"{out} already holds results. Choose another --out, or add --force.")
+    if not (force or resume) and any((out / name / "results.json").exists() for name in names):
+        _fail(f"{out} already holds results. Choose another --out, or add --resume or --force.")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        folders = run(experiment.value, data_dir, out, fast=fast, page=page)
+        folders = run(experiment.value, data_dir, out, fast=fast, page=page, resume=resume)
     except (OSError, ValueError) as error:
         _fail(str(error))
     for path in sorted(p for folder in folders for p in folder.iterdir() if p.is_file()):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 from zigp.experiments import jura, precipitation, toy
@@ -21,21 +20,23 @@ def reproduce(
     *,
     fast: bool = False,
     page: Path | None = None,
+    resume: bool = False,
 ) -> list[Path]:
-    """Run one experiment, or `all`, and write what it found; returns the folders written to."""
+    """Run one experiment, or `all`, and write what it found; returns the folders written to.
+
+    With `resume`, experiments that an earlier run into the same folder has finished are read.
+    """
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
     folders = [out / name if experiment == "all" else out for name in chosen]
-    start = time.perf_counter()
     records: list[Record] = []
     for name, folder in zip(chosen, folders, strict=True):
         folder.mkdir(parents=True, exist_ok=True)
-        records.append(EXPERIMENTS[name](data_dir, folder, fast=fast))
-    text = results_page(
-        records,
-        command=f"zigp reproduce {experiment}" + (" --fast" if fast else ""),
-        fast=fast,
-        seconds=time.perf_counter() - start,
-    )
+        if resume and (folder / "results.json").exists():
+            records.append(Record.read(folder))
+        else:
+            records.append(EXPERIMENTS[name](data_dir, folder, fast=fast))
+    command = f"zigp reproduce {experiment}" + (" --fast" if fast else "")
+    text = results_page(records, command=command, fast=fast)
     for target in [out / "results.md", *([page] if page else [])]:
         target.write_text(text)
     return folders

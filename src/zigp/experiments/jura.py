@@ -97,15 +97,16 @@ def _each_restart(
     network: GPNetworkRegressor,
     ask: Callable[[GPNetworkRegressor], tuple[np.ndarray, np.ndarray | None]],
     truth: pd.DataFrame,
+    data: tuple[Any, Any],
     **keys: Any,
 ) -> None:
-    """A row for every restart that did not fail; its objective says which one training kept."""
+    """A row for every restart that did not fail, with its bound on the training data."""
     for restart, fit in enumerate(network.restarts_):
         if not fit.failed:
             one = copy.copy(network)
             one.model_ = fit.model
             mean, sd = ask(one)
-            _add(record, mean, truth, sd, restart=restart, elbo=float(fit.bounds[-1]), **keys)
+            _add(record, mean, truth, sd, restart=restart, elbo=one.elbo(*data), **keys)
 
 
 def _isotopic(
@@ -128,7 +129,8 @@ def _isotopic(
             return mean, sd
 
         keys = {"model": name, "setting": setting, "split": "isotopic", "seconds": seconds}
-        _each_restart(record, model, ask, test[METALS], **keys)
+        data = (train[PLACE], train[METALS])
+        _each_restart(record, model, ask, test[METALS], data, **keys)
         shown[name, setting] = model
         say(f"jura: {name} {setting}, {len(model.restarts_)} restarts ({seconds:.0f} s)")
     return shown["sGPRN", "m=5" if shorter else "m=10"]
@@ -179,7 +181,7 @@ def _heterotopic(
             return one.impute(both[PLACE], Y)[len(train) :, :1], None
 
         keys = {"model": name, "setting": setting, "split": "heterotopic", "seconds": seconds}
-        _each_restart(record, model, ask, test[["cd"]], **keys)
+        _each_restart(record, model, ask, test[["cd"]], (both[PLACE], Y), **keys)
         say(f"jura: cadmium by {name} {setting} ({seconds:.0f} s)")
 
 

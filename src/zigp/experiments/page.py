@@ -61,15 +61,14 @@ _JURA = _text("""
 """)
 
 
-def results_page(records: Iterable[Record], *, command: str, fast: bool, seconds: float) -> str:
+def results_page(records: Iterable[Record], *, command: str, fast: bool) -> str:
     """Markdown with a section for each experiment that was run."""
     sections = {"precipitation": _precipitation, "toy": _toy, "jura": _jura}
     packages = ", ".join(f"{name} {v}" for name, v in environment()["packages"].items())
     parts = [
         "# Results",
-        f"Written by `{command}`, not by hand: {seconds / 60:.0f} minutes on "
-        f"{environment()['cores']} cores ({environment()['device']}), Python "
-        f"{environment()['python']}, {packages}.",
+        f"Written by `{command}`, not by hand, on {environment()['cores']} cores "
+        f"({environment()['device']}), Python {environment()['python']}, {packages}.",
     ]
     if fast:
         parts.append("**A fast run: few steps, one fold, few restarts. These are not results.**")
@@ -93,6 +92,7 @@ def _precipitation(record: Record) -> list[str]:
     for (setting, split), table in rows.groupby(["setting", "split"], sort=False):
         parts.append(f"### Setting `{setting}`, split `{split}`")
         parts.append(_scores_table(table, beside_paper=(setting, split) == ("paper", "kfold")))
+        parts.append(f"The fits of this table took {_fit_seconds(table):.0f} s together.")
         parts.append("RMSE of each fold, the lowest in bold:")
         parts.append(_fold_table(table))
         if (setting, split) == ("paper", "kfold"):
@@ -125,7 +125,15 @@ def _scores_table(table: pd.DataFrame, *, beside_paper: bool) -> str:
         lines.append([*cells, f"{part['seconds'].sum():.0f}"])
     heading = ["model", *(_HEADINGS.get(c, c) for c in columns), "seconds"]
     note = "Means over folds" + (", the paper's in brackets" if beside_paper else "")
-    return _markdown(heading, lines) + f"\n\n{note}; seconds are those of all fits together."
+    return _markdown(heading, lines) + f"\n\n{note}; seconds are those of all fits of a model."
+
+
+def _fit_seconds(table: pd.DataFrame) -> float:
+    """Of all fits, each counted once: hurdles share the classifier, GPcr also the regression."""
+    seconds = table.groupby("model")["seconds"].sum().to_dict()
+    shared = seconds.get("GPc", 0.0)
+    own = sum(seconds[name] - shared for name in ("GPcr0", "Hurdle") if name in seconds)
+    return own + sum(seconds.get(name, 0.0) for name in ("GPc", "GPr", "ZiGP"))
 
 
 def _fold_table(table: pd.DataFrame) -> str:

@@ -76,6 +76,17 @@ class Record:
         self._predictions.append(pd.DataFrame(keys | predictions).reindex(columns=_COLUMNS))
         return row
 
+    @classmethod
+    def read(cls, folder: Path) -> Record:
+        """What an earlier run wrote into a folder."""
+        import pandas as pd
+
+        results = json.loads((folder / "results.json").read_text())
+        table = pd.read_csv(folder / "predictions.csv.gz", keep_default_na=True)
+        record = cls(results["experiment"], results["rows"])
+        record._predictions = [table]
+        return record
+
     def predictions(self) -> pd.DataFrame:
         """All predictions so far."""
         import pandas as pd
