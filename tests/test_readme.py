@@ -1,4 +1,4 @@
-"""Every Python block in the README runs, in order, as one session."""
+"""Every Python block in the README runs, in order, as one session; its numbers are measured."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ README = (ROOT / "README.md").read_text()
 
 def test_the_readme_runs():
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names: dict = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
@@ -23,8 +23,52 @@ def test_the_readme_runs():
     assert len(names["total"]) == 2
     assert set(names["parts"]) >= {"gate", "latent", "signal"}
     assert names["model"].on_lattice_
+    assert names["catch"].likelihood_ == "zinb"
+    assert names["nothing"][names["X"][:, 0] < 4].min() > 0.5 > names["nothing"].min()
+    assert abs(names["check"].mean()) < 0.2
 
 
 def test_the_speed_in_the_readme_is_the_measured_one():
     result = json.loads((ROOT / "benchmarks" / "results" / "gradient.json").read_text())
     assert f"takes {result['ratio']:.2f} of the time" in README
+
+
+def table_after(text: str, heading: str) -> dict[str, list[str]]:
+    """The first table after a heading, as rows by their first cell."""
+    lines = text[text.index(heading) :].splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("|"))
+    rows = {}
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        name, *cells = (cell.strip() for cell in line.strip("|").split("|"))
+        rows[name] = cells
+    return rows
+
+
+def test_the_readme_shows_what_the_run_found():
+    page = table_after((ROOT / "docs/results.md").read_text(), "### Setting `paper`, split `kfold`")
+    readme = table_after((ROOT / "README.md").read_text(), "## The paper's experiments")
+    assert readme.pop("---")
+    columns = [page["model"].index(name) for name in readme.pop("model")]
+    assert list(readme) == ["Zero", "GPc", "GPr", "GPcr≠0", "ZiGP"]
+    for model, cells in readme.items():
+        assert cells == [page[model][c] for c in columns]
+        assert all(re.fullmatch(r"(\d\.\d{3}( \(\d\.\d{3}\))?)?", cell) for cell in cells)
+
+
+def test_the_bars_of_the_experiment_are_kept():
+    """What the project promises of the paper's setting, on the page that a run wrote."""
+    text = (ROOT / "docs/results.md").read_text()
+    page = table_after(text, "### Setting `paper`, split `kfold`")
+    heading = page["model"]
+
+    def ours(model: str, column: str) -> float:
+        return float(page[model][heading.index(column)].split()[0])
+
+    assert ours("ZiGP", "RMSE") <= 0.540
+    assert ours("ZiGP", "MAE") <= 0.106
+    assert ours("ZiGP", "F1") >= 0.485
+    for baseline, theirs in (("GPr", 0.569), ("GPcr", 0.589), ("GPcr≠0", 0.575)):
+        assert ours(baseline, "RMSE") <= theirs
+    assert ours("GPc", "F1") >= 0.367

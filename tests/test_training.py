@@ -60,7 +60,7 @@ def test_every_pass_visits_every_row_in_a_new_order():
     batches = data.y.size // size
     order = jnp.arange(data.y.size)
     for step in range(2 * batches):
-        state = training._State(None, None, jnp.asarray(step), None, None, order)
+        state = training._State(None, None, jnp.asarray(step), None, order)
         order = training._order(state, jax.random.key(1), size)
         start = step % batches * size
         seen.append(np.asarray(order[start : start + size]))
@@ -244,23 +244,23 @@ def loss(theta, x):
     def one(t):
         K = jnp.exp(-jnp.abs(x[:, None] - x[None]) / jnp.exp(t)) + 1e-4 * jnp.eye(len(x))
         L = jnp.linalg.cholesky(K)
-        return jnp.sum(solve_triangular(L, K[:, :200], lower=True) ** 2)
+        return jnp.sum(solve_triangular(L, K, lower=True) ** 2)
     return jnp.sum(jax.vmap(one)(theta)) + jnp.sum(jax.vmap(one)(2 * theta))
 
 @jax.jit
 def run(theta, x):
     step = lambda t, _: (t - 1e-9 * jax.grad(loss)(t, x), None)
-    return jax.lax.scan(step, theta, None, length=40)[0]
+    return jax.lax.scan(step, theta, None, length=15)[0]
 
-x = jnp.linspace(0.0, 10.0, 100)
-for _ in range(5):
+x = jnp.linspace(0.0, 10.0, 60)
+for _ in range(3):
     out = run(jnp.linspace(-1.0, 1.0, 8), x).block_until_ready()
 assert bool(jnp.all(jnp.isfinite(out)))
 
 import numpy as np
 from zigp import GPNetworkRegressor
 X = np.random.default_rng(0).normal(size=(200, 2))
-model = GPNetworkRegressor(2, n_restarts=6, steps=60, n_inducing=20).fit(X, np.sin(X))
+model = GPNetworkRegressor(2, n_restarts=4, steps=20, n_inducing=10).fit(X, np.sin(X))
 assert np.isfinite(model.predict(X)).all()
 print("done")
 """

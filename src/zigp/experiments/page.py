@@ -93,6 +93,7 @@ def _precipitation(record: Record) -> list[str]:
         parts.append(f"### Setting `{setting}`, split `{split}`")
         parts.append(_scores_table(table, beside_paper=(setting, split) == ("paper", "kfold")))
         parts.append(f"The fits of this table took {_fit_seconds(table):.0f} s together.")
+        parts.append(_findings(table))
         parts.append("RMSE of each fold, the lowest in bold:")
         parts.append(_fold_table(table))
         if (setting, split) == ("paper", "kfold"):
@@ -126,6 +127,21 @@ def _scores_table(table: pd.DataFrame, *, beside_paper: bool) -> str:
     heading = ["model", *(_HEADINGS.get(c, c) for c in columns), "seconds"]
     note = "Means over folds" + (", the paper's in brackets" if beside_paper else "")
     return _markdown(heading, lines) + f"\n\n{note}; seconds are those of all fits of a model."
+
+
+def _findings(table: pd.DataFrame) -> str:
+    """Where another model is better than ZiGP on average over the folds."""
+    means = table.groupby("model", sort=False).mean(numeric_only=True)
+    found = []
+    for column in (*_AMOUNTS, *_DISTRIBUTIONS):
+        if column in means and column != "coverage90":
+            lower = column in ("rmse", "mae", "nlpd", "crps")
+            best = means[column].idxmin() if lower else means[column].idxmax()
+            if best != "ZiGP":
+                found.append(f"{_HEADINGS.get(column, column)} ({_NAMES.get(best, best)})")
+    if not found:
+        return "ZiGP has the best of every column."
+    return f"Another model has the best of these columns: {', '.join(found)}."
 
 
 def _fit_seconds(table: pd.DataFrame) -> float:
