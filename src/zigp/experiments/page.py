@@ -136,7 +136,7 @@ def _findings(table: pd.DataFrame) -> str:
     for column in (*_AMOUNTS, *_DISTRIBUTIONS):
         if column in means and column != "coverage90":
             lower = column in ("rmse", "mae", "nlpd", "crps")
-            best = means[column].idxmin() if lower else means[column].idxmax()
+            best = str(means[column].idxmin() if lower else means[column].idxmax())
             if best != "ZiGP":
                 found.append(f"{_HEADINGS.get(column, column)} ({_NAMES.get(best, best)})")
     if not found:
