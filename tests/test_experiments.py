@@ -94,7 +94,7 @@ def test_errors_follow_from_predictions(reproduced, experiment):
         error = mine["mean"] - mine["y"]
         assert row["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-4)
         assert row["mae"] == pytest.approx(np.mean(np.abs(error)), rel=1e-4)
-    sizes = {"toy": 2, "jura": 2 * 3 * 3 + 3 + 3 + 1 + 1 + 3}
+    sizes = {"toy": 2, "jura": 3 * 3 + 3 + 3 + 1 + 1 + 3}
     assert len(rows) == sizes[experiment]
 
 

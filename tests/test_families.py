@@ -12,7 +12,7 @@ from zigp.families import FAMILIES, chosen_family, resolution_of
 
 N, NEW = 500, 2000
 # Each takes a while to compile: the others run with the slow tests.
-EVERY_TIME = ("gated", "zinb")
+EVERY_TIME = ("gated", "hurdle_lognormal")
 
 
 def draw(family: str, rng: np.random.Generator, effort, n: int = N):
@@ -97,7 +97,8 @@ def test_probabilities_of_zero_and_of_exceeding_are_calibrated(fitted):
 def test_means_and_draws_agree(fitted):
     _, model, (X, y) = fitted
     mean, sd = model.predict(X, return_std=True)
-    assert mean.mean() == pytest.approx(y.mean(), rel=0.12)
+    chance = 3 * y.std() * (1 / np.sqrt(N) + 1 / np.sqrt(NEW))
+    assert mean.mean() == pytest.approx(y.mean(), abs=chance)
     few = X[:40]
     drawn = model.sample(few, 1500, random_state=0)
     se = sd[:40] / np.sqrt(1500)
@@ -157,7 +158,8 @@ def test_noise_of_the_zeros_stays_above_the_resolution():
 
 
 @pytest.mark.parametrize(
-    "family", ["hurdle_gamma", pytest.param("zinb", marks=pytest.mark.slow), "gated"]
+    "family",
+    ["gated", *(pytest.param(f, marks=pytest.mark.slow) for f in ("zinb", "hurdle_gamma"))],
 )
 def test_an_exposure_multiplies_the_amount(family):
     rng = np.random.default_rng(2)
@@ -179,7 +181,7 @@ def test_exposures_count_the_same_on_a_lattice_in_rows_and_in_minibatches():
     s, t = np.meshgrid(np.arange(6.0), np.arange(8.0), indexing="ij")
     X = np.column_stack([s.ravel(), t.ravel(), rng.uniform(1, 3, 48)])
     y = rng.poisson(X[:, 2]) * 1.0
-    settings = {"likelihood": "zip", "exposure": 2, "steps": 1, "fixed": ["q"]}
+    settings = {"likelihood": "hurdle_gamma", "exposure": 2, "steps": 1, "fixed": ["q"]}
     groups = [[0], [1]]
     on_lattice = ZeroInflatedGPRegressor(column_groups=groups, **settings).fit(X, y)
     assert on_lattice.on_lattice_

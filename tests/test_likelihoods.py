@@ -127,6 +127,7 @@ def test_derivatives_agree_with_differences(name, marginals):
     batch = Batch(rows(), np.array(y), np.ones(4))
     model = jax.tree.map(jnp.asarray, (marginals, likelihood))
 
+    @jax.jit
     def value(model):
         return model[1].expected(SIGNAL, model[0], batch)
 

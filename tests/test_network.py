@@ -207,6 +207,7 @@ def test_one_failed_restart_does_not_spoil_the_rest():
         assert fit.bounds[-1] > fit.bounds[0]
 
 
+@pytest.mark.slow
 def test_restarts_together_are_restarts_alone():
     X, Y = two_outputs()
     model = GPNetworkRegressor(1, **{**FAST, "steps": 1, "learning_rate": 0.0}).fit(X, Y)
@@ -235,6 +236,7 @@ def half_switched_off(seed: int, n: int = 250):
     return X, Y, on
 
 
+@pytest.mark.slow
 def test_the_support_finds_where_a_weight_is_off():
     """A weight switched off in half of the domain: support tells the halves apart (median AUC)."""
     scores = []

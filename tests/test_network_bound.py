@@ -216,7 +216,9 @@ def test_flipping_the_sign_of_a_latent_and_its_weights_changes_nothing(latent_no
     np.testing.assert_allclose(after.mean, before.mean, atol=1e-11)
 
 
-@pytest.mark.parametrize("latent_noise", [None, np.array([0.4, 0.6])])
+@pytest.mark.parametrize(
+    "latent_noise", [pytest.param(None, marks=pytest.mark.slow), np.array([0.4, 0.6])]
+)
 def test_missing_outputs_are_as_if_left_out(latent_noise):
     """Same bound and gradients as summing over the observed entries alone."""
     model = jax.tree.map(jnp.asarray, random_network(10, latent_noise=latent_noise))
@@ -330,7 +332,9 @@ def test_the_collapsed_bound_is_the_uncollapsed_one_at_its_best():
     np.testing.assert_allclose(got, total, rtol=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (1, 2, 3))]
+)
 def test_the_collapsed_bound_stays_below_the_evidence(seed):
     """One row, two outputs, one latent: the evidence by quadrature over both weights."""
     rng = np.random.default_rng(seed)
