@@ -156,6 +156,12 @@ def test_a_folder_without_the_data_is_named(tmp_path):
         load_jura(tmp_path)
 
 
+def test_a_table_with_other_columns_is_told_so(tmp_path):
+    (tmp_path / "toy.csv").write_text("x,value\n1,2\n")
+    with pytest.raises(ValueError, match=r"toy.csv has no column y, f; it has x, value"):
+        load_toy(tmp_path)
+
+
 def test_the_data_are_what_their_description_says(data_dir):
     rain = load_precipitation(data_dir)
     assert len(rain) == 113_015

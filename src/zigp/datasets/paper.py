@@ -77,12 +77,13 @@ def load_precipitation(data_dir: Folder = None) -> pd.DataFrame:
     data, CC BY 4.0). The row order is the one that the paper's folds are drawn in.
     """
     names = ("precipitation.csv.gz", "precipitation.csv")
-    return _load(data_dir, names, PRECIPITATION, _read_precipitation)
+    columns = ["lat", "lon", "hour", "rain_mm"]
+    return _load(data_dir, names, columns, PRECIPITATION, _read_precipitation)
 
 
 def load_toy(data_dir: Folder = None) -> pd.DataFrame:
     """The paper's one-dimensional signal: x, noisy y, and the true f with stretches of zeros."""
-    return _load(data_dir, ("toy.csv",), TOY, _read_toy)
+    return _load(data_dir, ("toy.csv",), ["x", "y", "f"], TOY, _read_toy)
 
 
 def load_jura(data_dir: Folder = None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -92,8 +93,9 @@ def load_jura(data_dir: Folder = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     import pandas as pd
 
+    columns = ["x", "y", "cd", "ni", "zn"]
     train, test = (
-        _load(data_dir, (f"jura_{part}.csv",), original, pd.read_csv)
+        _load(data_dir, (f"jura_{part}.csv",), columns, original, pd.read_csv)
         for part, original in JURA.items()
     )
     return train, test
@@ -102,6 +104,7 @@ def load_jura(data_dir: Folder = None) -> tuple[pd.DataFrame, pd.DataFrame]:
 def _load(
     data_dir: Folder,
     names: tuple[str, ...],
+    columns: list[str],
     original: Original,
     read: Callable[[Path], pd.DataFrame],
 ) -> pd.DataFrame:
@@ -113,7 +116,12 @@ def _load(
         return read(_fetched(original))
     for name in names:
         if (path := Path(folder) / name).is_file():
-            return pd.read_csv(path)
+            table = pd.read_csv(path)
+            if missing := [column for column in columns if column not in table]:
+                raise ValueError(
+                    f"{path} has no column {', '.join(missing)}; it has {', '.join(map(str, table))}."
+                )
+            return table
     if (path := Path(folder) / original.name).is_file():
         return read(_verified(path, original))
     raise FileNotFoundError(

@@ -29,6 +29,8 @@ def reproduce(
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
     folders = [out / name if experiment == "all" else out for name in chosen]
     records: list[Record] = []
+    if page is not None:
+        page.open("ab").close()  # better now than after all the fits
     for name, folder in zip(chosen, folders, strict=True):
         folder.mkdir(parents=True, exist_ok=True)
         if resume and (folder / "results.json").exists():

@@ -45,6 +45,7 @@ class Record:
 
     experiment: str
     rows: list[dict[str, Any]] = field(default_factory=list)
+    environment: dict[str, Any] = field(default_factory=lambda: environment())
     _predictions: list[pd.DataFrame] = field(default_factory=list)
 
     def add(
@@ -83,7 +84,7 @@ class Record:
 
         results = json.loads((folder / "results.json").read_text())
         table = pd.read_csv(folder / "predictions.csv.gz", keep_default_na=True)
-        record = cls(results["experiment"], results["rows"])
+        record = cls(results["experiment"], results["rows"], results["environment"])
         record._predictions = [table]
         return record
 
@@ -104,7 +105,7 @@ class Record:
         results = {
             "experiment": self.experiment,
             "rows": self.rows,
-            "environment": environment(),
+            "environment": self.environment,
         }
         pages = [out / "results.json", out / "predictions.csv.gz"]
         pages[0].write_text(json.dumps(results, indent=1) + "\n")
