@@ -118,9 +118,8 @@ def _load(
         if (path := Path(folder) / name).is_file():
             table = pd.read_csv(path)
             if missing := [column for column in columns if column not in table]:
-                raise ValueError(
-                    f"{path} has no column {', '.join(missing)}; it has {', '.join(map(str, table))}."
-                )
+                found = ", ".join(map(str, table))
+                raise ValueError(f"{path} has no column {', '.join(missing)}; it has {found}.")
             return table
     if (path := Path(folder) / original.name).is_file():
         return read(_verified(path, original))
