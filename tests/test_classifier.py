@@ -83,6 +83,8 @@ def test_one_class_is_predicted_for_sure_and_three_are_refused():
     only = SparseGPClassifier(steps=5, n_inducing=5).fit(X, np.full(40, 7))
     np.testing.assert_array_equal(only.predict(X), 7)
     np.testing.assert_array_equal(only.predict_proba(X), np.ones((40, 1)))
+    dry = SparseGPClassifier(steps=5, n_inducing=5).fit(X, np.zeros(40, int))
+    np.testing.assert_array_equal(dry.prob_on(X), 0.0)
     with pytest.raises(ValueError, match="Only binary classification"):
         SparseGPClassifier().fit(X, np.arange(40) % 3)
 

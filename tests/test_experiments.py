@@ -104,6 +104,19 @@ def test_a_page_from_finished_experiments_is_the_same(reproduced, tmp_path):
     assert again.read_text() == (reproduced / "page.md").read_text()
 
 
+def test_what_is_resumed_must_be_of_the_same_kind(reproduced):
+    with pytest.raises(ValueError, match="holds a fast run of toy: resuming needs the same"):
+        reproduce("all", None, reproduced, fast=False, resume=True)
+    with pytest.raises(ValueError, match="holds a fast run of toy: resuming needs the same"):
+        reproduce("jura", None, reproduced / "toy", fast=True, resume=True)
+
+
+def test_half_written_results_are_told_so(tmp_path):
+    (tmp_path / "results.json").write_text('{"experiment": "toy"')
+    with pytest.raises(ValueError, match="does not hold the results of a finished run"):
+        reproduce("toy", None, tmp_path, resume=True)
+
+
 def test_figures_and_pages_are_written(reproduced):
     figures = sorted(path.name for path in reproduced.glob("*/*.png"))
     assert [name.split("-")[0] for name in figures] == [f"figure{i}" for i in (1, 2, 3, 4, 5)]

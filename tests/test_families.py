@@ -112,6 +112,15 @@ def test_the_bound_is_below_what_a_constant_model_of_the_truth_gives(fitted):
     assert model.elbo(X, y) == pytest.approx(model.bounds_[-1], abs=1.0)
 
 
+def test_zeros_are_zeros_in_single_precision_too():
+    X, y = draw("hurdle_lognormal", np.random.default_rng(4), 1.0, 120)
+    settings = {"likelihood": "hurdle_lognormal", "inputs": "x", "n_inducing": 10, "steps": 60}
+    single = ZeroInflatedGPRegressor(dtype="float32", **settings).fit(X, y)
+    np.testing.assert_allclose(single.prob_zero(X), 1 - single.prob_on(X), atol=1e-5)
+    dry = y == 0
+    assert single.quantile_residuals(X[dry], y[dry]).std() > 0.3
+
+
 # -- choosing ---------------------------------------------------------------------------------
 
 

@@ -126,8 +126,29 @@ def test_unknown_choices_are_refused():
         HurdleGPRegressor(steps=2, n_inducing=4).fit(X, y).prob_zero(X, -1.0)
 
 
-def test_warm_start_goes_on_from_both_parts():
+def test_warm_start_goes_on_from_both_parts_with_the_settings_of_now():
     X, y = bumps()
     model = HurdleGPRegressor(warm_start=True, n_inducing=10, steps=60).fit(X, y)
-    before = model.elbo(X, y)
-    assert model.fit(X, y).elbo(X, y) > before
+    before, first = model.elbo(X, y), model.classifier_
+    assert model.set_params(steps=70).fit(X, y).elbo(X, y) > before
+    assert model.n_iter_ == 70
+    assert first.n_iter_ == 60  # the parts it started from are as they were
+    with pytest.raises(ValueError, match="warm_start goes on from the fitted model, but kernel"):
+        model.set_params(kernel="matern32").fit(X, y)
+
+
+def test_totals_are_of_the_distribution_also_where_predict_decides(fitted):
+    decided = HurdleGPRegressor.from_parts(fitted.classifier_, fitted.regressor_)
+    assert decided.combine == "class"
+    total = decided.aggregate(X_NEW, random_state=0)
+    drawn = decided.sample(X_NEW, 2000, random_state=1).sum(axis=1)
+    assert total["mean"].item() == pytest.approx(fitted.predict(X_NEW).sum())
+    assert total["mean"].item() == pytest.approx(drawn.mean(), abs=4 * drawn.std() / np.sqrt(2000))
+    assert total["lower"].item() == pytest.approx(np.quantile(drawn, 0.05), abs=2.0)
+
+
+def test_rows_of_weight_zero_have_no_amounts():
+    X, y = bumps(40)
+    weight = (y == 0) * 1.0
+    model = HurdleGPRegressor(steps=5, n_inducing=5).fit(X, y, weight)
+    assert np.isfinite(model.predict(X)).all()

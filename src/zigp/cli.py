@@ -87,6 +87,8 @@ def reproduce(
     from zigp.experiments import EXPERIMENTS
     from zigp.experiments import reproduce as run
 
+    if force and resume:
+        _fail("--force runs all again and --resume keeps what is there: give one of them.")
     names = list(EXPERIMENTS) if experiment == "all" else [""]
     if not (force or resume) and any((out / name / "results.json").exists() for name in names):
         _fail(f"{out} already holds results. Choose another --out, or add --resume or --force.")

@@ -71,8 +71,8 @@ def auprc(truth: np.ndarray, prob_on: np.ndarray) -> float:
     return float(average_precision_score(truth, prob_on))
 
 
-# Distributions are scored as what is reported: clipped at zero and rounded to a resolution. What a
-# model puts below zero counts as zero, so that densities and distributions with atoms compare.
+# Distributions are scored clipped at zero: what a model puts below zero counts as zero. The log
+# score is that of a rounded value, so that densities and distributions with atoms compare.
 
 
 def log_score(

@@ -47,6 +47,10 @@ class Regressor(RegressorMixin, GPSettings):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The expected observation at each row of X, and its standard deviation if asked for."""
 
+    def _mean(self, X: ArrayLike) -> np.ndarray:
+        """The mean of the distribution, whatever else `predict` may return."""
+        return np.asarray(self.predict(X))
+
     @abstractmethod
     def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
         """P(low < y ≤ high) at each row."""
@@ -113,7 +117,7 @@ class Regressor(RegressorMixin, GPSettings):
                 f"tol must be positive, not {tol!r}: with this noise no single value has a "
                 "positive probability. Give the resolution of your data."
             )
-        return self._probability(X, float(_just_below(np.asarray(-tol))), float(tol))
+        return self._probability(X, float(_just_below(np.asarray(-tol), self._dtype())), float(tol))
 
     @entry_point
     def quantile_residuals(
@@ -129,7 +133,7 @@ class Regressor(RegressorMixin, GPSettings):
         """
         check_is_fitted(self)
         values = np.asarray(y, float)
-        at, before = (self.prob_below(X, t) for t in (values, _just_below(values)))
+        at, before = (self.prob_below(X, t) for t in (values, _just_below(values, self._dtype())))
         place = check_random_state(random_state).uniform(size=values.shape)
         u = before + place * (at - before)
         return ndtri(np.clip(u, 1e-12, 1.0 - 1e-12))
@@ -230,7 +234,7 @@ class Regressor(RegressorMixin, GPSettings):
             np.add.at(sums, member, (w * values.T).T)
             return sums
 
-        mean = total(np.asarray(self.predict(X)))
+        mean = total(self._mean(X))
         size = total(np.ones((len(rows), *mean.shape[1:]))) if how == "mean" else 1.0
         if np.any(size == 0):
             raise ValueError("how='mean' needs weights that do not add up to zero in any group.")
@@ -304,9 +308,10 @@ class ModelRegressor(Regressor, SparseGP):
         return np.reshape(scaled, (*np.shape(scaled), *(1,) * np.ndim(scaled)))
 
 
-def _just_below(t: np.ndarray) -> np.ndarray:
-    """The next smaller number; below zero one that does not vanish in the processor."""
-    return np.where(t == 0, -np.sqrt(np.finfo(float).tiny), np.nextafter(t, -np.inf))
+def _just_below(t: np.ndarray, dtype: str) -> np.ndarray:
+    """A smaller number that a model of this dtype can tell apart from t, and from zero."""
+    resolution = np.finfo(dtype)
+    return np.where(t == 0, -np.sqrt(resolution.tiny), t - 4.0 * resolution.eps * np.abs(t))
 
 
 def _probability_level(name: str, value: float) -> float:

@@ -71,6 +71,11 @@ class GPSettings(BaseEstimator):
     random_state: int | np.random.RandomState | None = 0
     verbose: bool = False
 
+    def _dtype(self) -> str:
+        if str(self.dtype) not in ("float32", "float64"):
+            raise ValueError(f"dtype must be 'float32' or 'float64', not {self.dtype!r}.")
+        return str(self.dtype)
+
     def _checked(self, X: Any) -> np.ndarray:
         """X as numbers, or an error that says what is wrong with it."""
         return validate_data(self, X, dtype=np.float64, reset=False)
@@ -228,11 +233,6 @@ class SparseGP(GPSettings):
         return prediction.elbo(self.model_, rows, values, weights) + shift
 
     # -- shared ---------------------------------------------------------------------------------
-
-    def _dtype(self) -> str:
-        if str(self.dtype) not in ("float32", "float64"):
-            raise ValueError(f"dtype must be 'float32' or 'float64', not {self.dtype!r}.")
-        return str(self.dtype)
 
     def _checked_pair(
         self, X: Any, y: Any, *, reset: bool = False

@@ -71,15 +71,18 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     @entry_point
     def prob_on(self, X: ArrayLike) -> np.ndarray:
-        """The probability of the second class, E[Φ(g)], at each row."""
+        """The probability of the second class, E[Φ(g)], at each row.
+
+        If training has seen one class alone it is 1, or 0 if that class is 0 or False.
+        """
         check_is_fitted(self)
         p = self._over_rows(X, prediction.moments)["mean"]
-        return p if len(self.classes_) == 2 else np.ones_like(p)
+        return p if len(self.classes_) == 2 else np.full_like(p, bool(self.classes_[0]))
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """The probability of every class at each row, [rows, classes]."""
         p = self.prob_on(X)
-        return np.column_stack([1.0 - p, p][-len(self.classes_) :])
+        return np.column_stack([1.0 - p, p]) if len(self.classes_) == 2 else np.ones((len(p), 1))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """The more probable class at each row."""

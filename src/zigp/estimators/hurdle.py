@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 from dataclasses import dataclass
 from typing import Any, Self
@@ -56,6 +57,11 @@ class HurdleGPRegressor(Regressor):
         check_is_fitted(regressor)
         if not set(classifier.classes_.tolist()) <= {0, 1}:
             raise ValueError(f"The classes must be 0 and 1, not {classifier.classes_}.")
+        if classifier.n_features_in_ != regressor.n_features_in_:
+            raise ValueError(
+                f"The classifier was fitted on {classifier.n_features_in_} columns, the regression "
+                f"on {regressor.n_features_in_}: they must have seen the same."
+            )
         hurdle = cls(**settings)
         hurdle.classifier_, hurdle.regressor_ = classifier, regressor
         for name in ("n_features_in_", "feature_names_in_"):
@@ -69,11 +75,13 @@ class HurdleGPRegressor(Regressor):
         checked, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         weight = row_weights(sample_weight, checked)
         again = self.warm_start and hasattr(self, "classifier_")
-        classifier = self.classifier_ if again else self._classifier()
-        regressor = self.regressor_ if again else self._regressor()
+        classifier, regressor = self._classifier(), self._regressor()
+        if again:  # with the settings of now
+            classifier = copy.copy(self.classifier_).set_params(**classifier.get_params())
+            regressor = copy.copy(self.regressor_).set_params(**regressor.get_params())
         on = target != 0
         classifier.fit(X, on.astype(int), weight)
-        rows = np.flatnonzero(self._rows_with_amounts(classifier, X, on))
+        rows = np.flatnonzero(self._rows_with_amounts(classifier, X, on & (weight > 0)))
         regressor.fit(_safe_indexing(X, rows), target[rows], weight[rows])
         self.classifier_, self.regressor_ = classifier, regressor
         self.n_iter_ = max(classifier.n_iter_, regressor.n_iter_)
@@ -141,18 +149,27 @@ class HurdleGPRegressor(Regressor):
             return combined
         return combined, np.sqrt(p * (sd**2 + (1.0 - p) * mean**2))
 
+    def _mean(self, X: ArrayLike) -> np.ndarray:
+        p, mean, _ = self._parts(X)
+        return p * mean
+
     def prob_on(self, X: ArrayLike) -> np.ndarray:
         """The probability that an observation is not zero, at each row."""
         check_is_fitted(self)
         return _prob_on(self.classifier_, X)
 
     def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The lower bound on log p(y): that of zero or not, plus that of the amounts not zero."""
+        """The lower bound on log p(y): that of zero or not, plus that of the amounts not zero.
+
+        It is −∞ for what a model that has only seen zeros, or none, holds for impossible.
+        """
         check_is_fitted(self)
         checked, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=False)
         weight = row_weights(sample_weight, checked)
         on = target != 0
         rows = np.flatnonzero(on)
+        if not set(np.unique(on[weight > 0]).astype(int)) <= set(self.classifier_.classes_):
+            return -np.inf
         bound = self.classifier_.elbo(X, on.astype(int), weight)
         if not len(rows):
             return bound

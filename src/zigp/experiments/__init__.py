@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from zigp.datasets import load_jura, load_precipitation, load_toy
 from zigp.experiments import jura, precipitation, toy
 from zigp.experiments.page import results_page
 from zigp.experiments.record import Record
 
 __all__ = ["EXPERIMENTS", "reproduce"]
 
+LOADERS = {"toy": load_toy, "precipitation": load_precipitation, "jura": load_jura}
 EXPERIMENTS = {"toy": toy.run, "precipitation": precipitation.run, "jura": jura.run}
 
 
@@ -28,13 +30,16 @@ def reproduce(
     """
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
     folders = [out / name if experiment == "all" else out for name in chosen]
+    for name in chosen:
+        if not resume:
+            LOADERS[name](data_dir)  # better missed now than after the experiments before it
     records: list[Record] = []
     if page is not None:
         page.open("ab").close()  # better now than after all the fits
     for name, folder in zip(chosen, folders, strict=True):
         folder.mkdir(parents=True, exist_ok=True)
         if resume and (folder / "results.json").exists():
-            records.append(Record.read(folder))
+            records.append(_finished(folder, name, fast))
         else:
             records.append(EXPERIMENTS[name](data_dir, folder, fast=fast))
     command = f"zigp reproduce {experiment}" + (" --fast" if fast else "")
@@ -42,3 +47,15 @@ def reproduce(
     for target in [out / "results.md", *([page] if page else [])]:
         target.write_text(text)
     return folders
+
+
+def _finished(folder: Path, name: str, fast: bool) -> Record:
+    """The record in a folder, if it is of this experiment and of as thorough a run."""
+    record = Record.read(folder)
+    if (record.experiment, record.fast) != (name, fast):
+        kind = "fast" if record.fast else "full"
+        raise ValueError(
+            f"{folder} holds a {kind} run of {record.experiment}: resuming needs the same. Choose "
+            "another folder, or --force."
+        )
+    return record

@@ -60,13 +60,13 @@ HETEROTOPIC: dict[tuple[str, str], dict[str, Any]] = {
 def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
     """Networks with many restarts, what costs nothing, and cadmium given nickel and zinc."""
     train, test = load_jura(data_dir)
-    record = Record("jura")
+    record = Record("jura", fast=fast)
     shorter = {"n_restarts": FAST_RESTARTS, "steps": FAST_STEPS} if fast else {}
     shown = _isotopic(record, train, test, shorter)
     _free(record, train, test, fast)
     _heterotopic(record, train, test, shorter)
-    record.write(out)
     _figures(shown, train, out)
+    record.write(out)
     return record
 
 

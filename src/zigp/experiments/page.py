@@ -48,18 +48,30 @@ _MODELS = _text("""
     kernels, steps and start. Settings:
 """)
 _WHY = _text("""
-    The causes, as far as we know them: the authors' code maximises an approximation of the
-    bound (Owen's T replaced, Φ squashed to [0.001, 0.999]) by minibatch steps, ours the bound
-    itself on all rows at once. Our length-scales start at three hours and half a degree, so all
-    models resolve more of the storms: the classifier, and with it the hurdles, finds more of
-    the rain, and ZiGP is right more often where it says rain. The paper does not state from
-    which amount on a prediction counts as rain; 0.1 mm comes closest to its GPr row.
+    What we know to differ: the authors' code maximises an approximation of the bound (Owen's T
+    replaced, Φ squashed to [0.001, 0.999]) by minibatch steps, ours the bound itself on all
+    rows at once; and our length-scales start short, at 3 hours and 0.4 and 0.5 degrees, which
+    raised the accuracy and lowered the MAE of ZiGP on rows held out from training
+    (benchmarks/results/ tune_precipitation.json). The paper does not state from which amount on
+    a prediction counts as rain. Which of these makes which difference was not taken apart.
 """)
+_CHOICE = _text("""
+    One setting serves all folds. It was chosen by the scores of ZiGP alone on a part held out
+    from the training rows of several folds, not fold by fold: each fold's test rows are
+    training rows of others and so had a small say in it.
+""")
+# What the project set out to reach, and whether less or more is better.
+_AIMS = {
+    "paper": {"rmse": 0.540, "mae": 0.106, "f1": 0.485},
+    "own": {"rmse": 0.56, "mae": 0.101, "f1": 0.448, "accuracy": 0.912},
+}
+_LOWER = ("rmse", "mae", "nlpd", "crps")
 _SITES = _text("""
     Cadmium, nickel and zinc in the soil: 259 training sites, 100 test sites. Networks of two
     latents (unless Q says otherwise), m inducing points for each latent and weight, dense q,
-    squared exponential kernels, Gamma(3, 1) priors on the gates' length-scales, 1,500 Adam steps at
-    0.02 from 30 random starts together; `noise` has noise on the latents, `log` models logarithms.
+    squared exponential kernels, Gamma(3, 1) priors on the gates' length-scales, all restarts
+    trained together with the estimator's default steps; `noise` has noise on the latents, `log`
+    models logarithms.
 """)
 _JURA = _text("""
     Means over restarts as in the paper; spread is the standard deviation over restarts. GPr is
@@ -96,11 +108,14 @@ def _precipitation(record: Record) -> list[str]:
         _PROTOCOL,
         _MODELS,
         "\n".join(f"- `{name}`: {_settings(name)}" for name in precipitation.SETTINGS),
+        _CHOICE,
     ]
     for (setting, split), table in rows.groupby(["setting", "split"], sort=False):
         parts.append(f"### Setting `{setting}`, split `{split}`")
         parts.append(_scores_table(table, beside_paper=(setting, split) == ("paper", "kfold")))
         parts.append(f"The fits of this table took {_fit_seconds(table):.0f} s together.")
+        if split == "kfold":
+            parts.append(_aims(str(setting), table))
         parts.append(_findings(table))
         parts.append("RMSE of each fold, the lowest in bold:")
         parts.append(_fold_table(table))
@@ -137,19 +152,35 @@ def _scores_table(table: pd.DataFrame, *, beside_paper: bool) -> str:
     return _markdown(heading, lines) + f"\n\n{note}; seconds are those of all fits of a model."
 
 
+def _aims(setting: str, table: pd.DataFrame) -> str:
+    """What was to be reached with a setting, and what was."""
+    means = table[table["model"] == "ZiGP"].mean(numeric_only=True)
+    words = []
+    for column, aim in _AIMS[setting].items():
+        lower = column in _LOWER
+        reached = means[column] <= aim if lower else means[column] >= aim
+        sign, outcome = "≤" if lower else "≥", "reached" if reached else "missed"
+        words.append(
+            f"{_HEADINGS.get(column, column)} {sign} {aim:g}: {outcome}, {means[column]:.3f}"
+        )
+    return f"Aims for ZiGP: {'; '.join(words)}."
+
+
 def _findings(table: pd.DataFrame) -> str:
     """Where another model is better than ZiGP on average over the folds."""
     means = table.groupby("model", sort=False).mean(numeric_only=True)
     found = []
     for column in (*_AMOUNTS, *_DISTRIBUTIONS):
-        if column in means and column != "coverage90":
-            lower = column in ("rmse", "mae", "nlpd", "crps")
-            best = str(means[column].idxmin() if lower else means[column].idxmax())
+        if column in means and column != "coverage90" and means[column].notna().sum() > 1:
+            values = means[column]
+            best = str(values.idxmin() if column in _LOWER else values.idxmax())
             if best != "ZiGP":
-                found.append(f"{_HEADINGS.get(column, column)} ({_NAMES.get(best, best)})")
+                name = _NAMES.get(best, best)
+                pair = f"{name} {values[best]:.3f}, ZiGP {values['ZiGP']:.3f}"
+                found.append(f"{_HEADINGS.get(column, column)} ({pair})")
     if not found:
-        return "ZiGP has the best of every column."
-    return f"Another model has the best of these columns: {', '.join(found)}."
+        return "ZiGP has the best of every column that another model has too."
+    return f"Another model than ZiGP has the best of: {'; '.join(found)}."
 
 
 def _fit_seconds(table: pd.DataFrame) -> float:
@@ -255,8 +286,21 @@ def _isotopic(rows: pd.DataFrame) -> list[str]:
     heading = ["", *metals, "seconds"]
     return [
         _markdown(heading, lines),
-        f"{_JURA} {reached} of {compared} numbers are at or below the paper's.",
+        f"{_JURA} {reached} of {compared} numbers are at or below the paper's. {_cheaper(rows)}",
     ]
+
+
+def _cheaper(rows: pd.DataFrame) -> str:
+    """Where what costs little is better than every network's mean over restarts."""
+    found = []
+    for output in jura.METALS:
+        here = rows[rows["output"] == output]
+        for metric in ("rmse", "mae"):
+            mean = here.groupby(["model", "setting"])[metric].mean()
+            model = str(mean.index[int(np.argmin(mean.to_numpy()))][0])
+            if "GPRN" not in model:
+                found.append(f"{output.title()} {_HEADINGS[metric]} ({model})")
+    return f"Better than every network's mean: {', '.join(found) or 'nothing'}."
 
 
 def _heterotopic(rows: pd.DataFrame, predictions: pd.DataFrame) -> list[str]:
@@ -273,12 +317,14 @@ def _heterotopic(rows: pd.DataFrame, predictions: pd.DataFrame) -> list[str]:
         name = f"{model} {setting}".strip()
         errors[name] = np.abs((wide.median(axis=1) - y).to_numpy(float))
         each = part["mae"].to_numpy(float)
-        kept = each[np.argmax(part["elbo"].astype(float).fillna(-np.inf).to_numpy())]
+        best = int(np.argmax(part["elbo"].astype(float).fillna(-np.inf).to_numpy()))
+        kept = each[best]
         several = len(part) > 1
         lines.append(
             [
                 name,
                 f"{errors[name].mean():.4f}",
+                f"{np.median(each):.4f}" if several else "",
                 f"{kept:.4f}" if several else "",
                 f"{each.min():.3f} to {each.max():.3f}" if several else "",
                 _seconds(part),
@@ -287,12 +333,24 @@ def _heterotopic(rows: pd.DataFrame, predictions: pd.DataFrame) -> list[str]:
     published = ", ".join(f"{name} {value:.4f}" for name, value in jura.PUBLISHED.items())
     return [
         _markdown(
-            ["", "MAE, median over restarts", "best by bound", "each restart", "seconds"], lines
+            ["", "median prediction", "median restart", "best by bound", "each restart", "seconds"],
+            lines,
         ),
-        f"MAE of cadmium in ppm after a median back-transform. Published: {published}.",
+        "MAE of cadmium in ppm after a median back-transform: of the median over restarts of the "
+        "predictions, the median over restarts of the MAE, and that of the restart with the "
+        f"highest bound. Published: {published}. {_goal(errors)}",
         "Differences in MAE over the 100 sites, with 95 % intervals of a paired bootstrap:",
         _bootstrap_table(errors),
     ]
+
+
+def _goal(errors: dict[str, np.ndarray]) -> str:
+    name = min((n for n in errors if "GPRN" in n), key=lambda n: float(errors[n].mean()))
+    reached = errors[name].mean() < 0.404
+    return (
+        f"The goal, below 0.404, was {'reached' if reached else 'missed'}: {name} has "
+        f"{errors[name].mean():.4f}. Differences under 0.01 mean little."
+    )
 
 
 def _bootstrap_table(errors: dict[str, np.ndarray]) -> str:

@@ -100,7 +100,7 @@ def splits(
 def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
     """Every model on every fold of both splits; tables, predictions and figures into `out`."""
     rain = load_precipitation(data_dir)
-    record = Record("precipitation")
+    record = Record("precipitation", fast=fast)
     shown: ZeroInflatedGPRegressor | None = None
     for setting, names in MODELS.items():
         if fast and setting != "paper":
@@ -112,9 +112,9 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
                 fold_rain = (rain.iloc[train], rain.iloc[test])
                 zigp = _one_fold(record, *fold_rain, test, setting, names, split, fold, fast)
                 shown = shown or zigp
-    record.write(out)
     assert shown is not None
     _figures(record, rain, shown, out)
+    record.write(out)
     return record
 
 
@@ -145,15 +145,15 @@ def _one_fold(
     if "GPc" in names:
         models["GPc"] = gpc = fitted("GPc", SparseGPClassifier(**settings), None, (y > 0) * 1)
     models["GPr"] = fitted("GPr", SparseGPRegressor(**settings), None, y)
-    parts: dict[str, tuple[Any, str, np.ndarray | None]] = {
-        "GPcr": (models["GPr"], "class", None),
-    }
     if "GPc" in names:
+        parts = {"GPcr": (models["GPr"], "class")}
         some = {"GPcr0": (gpc.predict(X) == 1, "class"), "Hurdle": (y > 0, "expectation")}
         for name, (where, combine) in some.items():
-            parts[name] = (fitted(name, SparseGPRegressor(**settings), where, y), combine, where)
-        for name, (amount, combine, _) in parts.items():
-            models[name] = HurdleGPRegressor.from_parts(gpc, amount, combine=combine)
+            parts[name] = (fitted(name, SparseGPRegressor(**settings), where, y), combine)
+        for name, (amount, combine) in parts.items():
+            rows_of = {"GPcr": "all", "GPcr0": "predicted", "Hurdle": "positive"}[name]
+            how = {"combine": combine, "amount_rows": rows_of}
+            models[name] = HurdleGPRegressor.from_parts(gpc, amount, **how, **settings)
             seconds[name] = seconds["GPc"] + seconds["GPr" if name == "GPcr" else name]
     models["ZiGP"] = fitted("ZiGP", ZeroInflatedGPRegressor(**settings), None, y)
     for name in names:

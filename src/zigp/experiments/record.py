@@ -46,6 +46,7 @@ class Record:
     experiment: str
     rows: list[dict[str, Any]] = field(default_factory=list)
     environment: dict[str, Any] = field(default_factory=lambda: environment())
+    fast: bool = False
     _predictions: list[pd.DataFrame] = field(default_factory=list)
 
     def add(
@@ -82,9 +83,16 @@ class Record:
         """What an earlier run wrote into a folder."""
         import pandas as pd
 
-        results = json.loads((folder / "results.json").read_text())
-        table = pd.read_csv(folder / "predictions.csv.gz", keep_default_na=True)
-        record = cls(results["experiment"], results["rows"], results["environment"])
+        try:
+            results = json.loads((folder / "results.json").read_text())
+            table = pd.read_csv(folder / "predictions.csv.gz")
+            where = results["environment"]
+            record = cls(results["experiment"], results["rows"], where, where["fast"])
+        except (KeyError, EOFError, ValueError) as error:
+            raise ValueError(
+                f"{folder} does not hold the results of a finished run ({error}). Run it again "
+                "with --force, or choose another folder."
+            ) from error
         record._predictions = [table]
         return record
 
@@ -105,16 +113,19 @@ class Record:
         results = {
             "experiment": self.experiment,
             "rows": self.rows,
-            "environment": self.environment,
+            "environment": self.environment | {"fast": self.fast},
         }
         pages = [out / "results.json", out / "predictions.csv.gz"]
-        pages[0].write_text(json.dumps(results, indent=1) + "\n")
         self.predictions().to_csv(
             pages[1],
             index=False,
             float_format="%.7g",
             compression={"method": "gzip", "compresslevel": 4, "mtime": 0},
         )
+        # Last, and at once: where it stands the run has finished.
+        unfinished = out / "results.json.part"
+        unfinished.write_text(json.dumps(results, indent=1) + "\n")
+        unfinished.replace(pages[0])
         return pages
 
 

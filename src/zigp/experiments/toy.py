@@ -29,7 +29,7 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
     """Fit both models to the noisy y, and score their signals against the true f."""
     toy = load_toy(data_dir)
     X, y, f = toy[["x"]], toy["y"].to_numpy(), toy["f"].to_numpy()
-    record = Record("toy")
+    record = Record("toy", fast=fast)
     steps: dict[str, Any] = {"steps": FAST_STEPS} if fast else {}
     bands = {}
     models: dict[str, Any] = {
@@ -55,7 +55,6 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
         record.add(found, columns, model=name, elbo=model.elbo(X, y), seconds=seconds)
         bands[name] = (mean, sd)
         say(f"toy: {name} RMSE {found['rmse']:.4f}, MAE {found['mae']:.4f} ({seconds:.0f} s)")
-    record.write(out)
     x = toy["x"].to_numpy()
     titles = {"ZiGP": "zero-inflated GP", "GPr": "GP regression"}
     fits = {titles[name]: bands[name] for name in titles}
@@ -63,6 +62,7 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
     signal_and_kernels(x, y, **_parts(models["ZiGP"], toy)).savefig(
         out / "figure2-signal-and-kernels.png", dpi=110
     )
+    record.write(out)
     return record
 
 
