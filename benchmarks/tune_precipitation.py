@@ -3,7 +3,7 @@
     .venv/bin/python benchmarks/tune_precipitation.py DATA_DIR
 
 A fifth of every fold's training rows is held out at random, ZiGP is fitted to the rest with each
-candidate, and scored on that fifth; no fold's test rows are read. Writes
+candidate, and scored on that fifth. A fold's own test rows are not read for it. Writes
 benchmarks/results/tune_precipitation.json.
 """
 
