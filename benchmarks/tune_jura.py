@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/tune_jura.py DATA_DIR
 
 Five folds over the 259 training sites: cadmium is hidden in one, nickel and zinc stay known
-everywhere, and the median over restarts is scored. Writes benchmarks/results/tune_jura.json; the one
-kept there was computed on an NVIDIA H200.
+everywhere, and the median over restarts is scored. Writes benchmarks/results/tune_jura.json; the
+one kept there was computed on an NVIDIA H200.
 """
 
 from __future__ import annotations
