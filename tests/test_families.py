@@ -10,7 +10,7 @@ from scipy.stats import kstest
 from zigp import ZeroInflatedGPRegressor
 from zigp.families import FAMILIES, chosen_family, resolution_of
 
-N, NEW = 500, 2000
+N, NEW = 900, 3000
 # Each takes a while to compile: the others run with the slow tests.
 EVERY_TIME = ("gated", "hurdle_lognormal")
 
