@@ -60,7 +60,7 @@ def test_every_pass_visits_every_row_in_a_new_order():
     batches = data.y.size // size
     order = jnp.arange(data.y.size)
     for step in range(2 * batches):
-        state = training._State(None, None, jnp.asarray(step), None, order)
+        state = training._State(None, None, jnp.asarray(step), None, None, order)
         order = training._order(state, jax.random.key(1), size)
         start = step % batches * size
         seen.append(np.asarray(order[start : start + size]))

@@ -20,7 +20,7 @@ from zigp.data import chunks
 from zigp.latent import Moments
 from zigp.likelihoods import Amounts, Gaussian, network_given, network_parts, site_posterior
 from zigp.models import Model
-from zigp.predictive import Mixture, Predictive
+from zigp.predictive import Exponential, Mixture, Predictive
 from zigp.signal import Gate
 
 __all__ = [
@@ -167,11 +167,9 @@ def back_transformed(model: Model, at: Rows, offset: Array, scale: Array) -> dic
     """Mean, standard deviation and median of exp(offset + scale · y), with y a new observation."""
     y = _distribution(model, at)
     assert isinstance(y, Mixture)
-    mean, var = offset + scale * y.mean, scale**2 * y.var
-    first = jnp.tensordot(y.weight, jnp.exp(mean + 0.5 * var), axes=1)
-    second = jnp.tensordot(y.weight, jnp.exp(2.0 * (mean + var)), axes=1)
-    median = jnp.exp(offset + scale * y.quantile(jnp.asarray(0.5, first.dtype)))
-    return {"mean": first, "sd": jnp.sqrt(second - first**2), "median": median}
+    amount = Exponential(Mixture(y.weight, offset + scale * y.mean, scale**2 * y.var))
+    found, half = amount.moments(), jnp.asarray(0.5, y.mean.dtype)
+    return {"mean": found.mean, "sd": jnp.sqrt(found.var), "median": amount.quantile(half)}
 
 
 def draw(

@@ -145,7 +145,8 @@ class _State(eqx.Module):
     model: Model  # with several restarts, every array has them along its first axis
     adam: Any
     step: Array
-    bounds: Array  # before each step of this chunk, and after the last, [restarts, steps + 1]
+    bounds: Array  # before each step of this chunk, [restarts, steps]
+    reached: Array  # at the end of it, [restarts]
     order: Array | None  # the rows of this pass over the data, where it goes by minibatches
 
 
@@ -200,8 +201,9 @@ def _train(
         data, batch_size = _whole_batches(data, batch_size)
         order = jnp.arange(data.y.shape[-1])
     first = _ADAM.init if restarts is None else eqx.filter_vmap(_ADAM.init)
-    bounds = jnp.zeros((restarts or 1, settings.chunk + 1))
-    state = _State(model, first(_learnable(model)), jnp.asarray(0), bounds, order)
+    bounds = jnp.zeros((restarts or 1, settings.chunk))
+    adam, reached = first(_learnable(model)), jnp.zeros(restarts or 1)
+    state = _State(model, adam, jnp.asarray(0), bounds, reached, order)
 
     def advance(state: _State, count: int) -> _State:
         counts = jnp.asarray(count), jnp.asarray(settings.steps)
@@ -284,14 +286,14 @@ def _chunk(
         over = jax.vmap(update, in_axes=(0, 0, None, None)) if many else update
         model, adam, value = over(state.model, state.adam, batch, factor)
         bounds = state.bounds.at[:, i].set(value)
-        # A step is only known to be good by the bound after it: one more is tried, and not taken.
-        taken = i < count
-        model, adam = jax.tree.map(
-            lambda new, old: jnp.where(taken, new, old), (model, adam), (state.model, state.adam)
-        )
-        return _State(model, adam, state.step + taken, bounds, order)
+        return _State(model, adam, state.step + 1, bounds, state.reached, order)
 
-    return jax.lax.fori_loop(0, count + 1, step, state)
+    state = jax.lax.fori_loop(0, count, step, state)
+    # A step is only known to be good by the bound after it.
+    batch = _minibatch(data, state.order, state.step, batch_size)
+    over = jax.vmap(_loss, in_axes=(0, None)) if many else _loss
+    reached = -jnp.reshape(over(state.model, batch), state.reached.shape)
+    return eqx.tree_at(lambda s: s.reached, state, reached.astype(state.reached.dtype))
 
 
 def _loss(model: Model, batch: Batch) -> Array:
@@ -404,7 +406,7 @@ def _gain(history: list[np.ndarray], patience: int) -> float:
 def _finite(state: _State, count: int) -> np.ndarray:
     """Which restarts have finite bounds and parameters."""
     leaves = jax.tree.leaves(_learnable(state.model))
-    values = [state.bounds[:, : count + 1], *leaves]
+    values = [state.bounds[:, :count], state.reached, *leaves]
     restarts = state.bounds.shape[0]
     finite = [jnp.isfinite(v).reshape(restarts, -1).all(axis=1) for v in values]
     return np.asarray(jnp.stack(finite).all(axis=0))
@@ -418,10 +420,10 @@ def _chosen(first: np.ndarray, a: _State, b: _State, restarts: int | None) -> _S
     def choose(x: Array, y: Array) -> Array:
         return jnp.where(first.reshape(-1, *(1,) * (x.ndim - 1)), x, y)
 
-    model, adam, bounds = jax.tree.map(
-        choose, (a.model, a.adam, a.bounds), (b.model, b.adam, b.bounds)
+    model, adam, bounds, reached = jax.tree.map(
+        choose, (a.model, a.adam, a.bounds, a.reached), (b.model, b.adam, b.bounds, b.reached)
     )
-    return _State(model, adam, a.step, bounds, a.order)
+    return _State(model, adam, a.step, bounds, reached, a.order)
 
 
 def _with_more_jitter(state: _State, where: np.ndarray, restarts: int | None) -> _State:

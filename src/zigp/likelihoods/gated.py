@@ -15,7 +15,7 @@ from jaxtyping import PRNGKeyArray
 from zigp.batch import Batch
 from zigp.latent import Moments
 from zigp.likelihoods.base import Amounts, gate_and_latent
-from zigp.likelihoods.gaussian import NOISE_FLOOR
+from zigp.likelihoods.gaussian import above_floor, from_excess
 from zigp.predictive import Mixture, mixture
 from zigp.quadrature import expectation
 from zigp.signal import Marginals, Signal
@@ -42,8 +42,7 @@ class Gated(Amounts):
     ) -> Gated:
         """Noise of the given variances, which must lie above their floors."""
         off_excess = np.log(np.asarray(off, dtype) - floor)
-        on_excess = np.log(np.asarray(on, dtype) - NOISE_FLOOR)
-        return cls(off_excess, on_excess, np.asarray(floor, dtype))
+        return cls(off_excess, above_floor(on, dtype), np.asarray(floor, dtype))
 
     @property
     def off(self) -> Array:
@@ -53,7 +52,7 @@ class Gated(Amounts):
     @property
     def on(self) -> Array:
         """σ₁²."""
-        return NOISE_FLOOR + jnp.exp(jnp.asarray(self.on_excess))
+        return from_excess(self.on_excess)
 
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
         gate, latent = gate_and_latent(signal)

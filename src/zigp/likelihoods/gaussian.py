@@ -17,9 +17,19 @@ from zigp.likelihoods.base import Amounts
 from zigp.predictive import Mixture, mixture
 from zigp.signal import Marginals, Signal
 
-__all__ = ["NOISE_FLOOR", "Gaussian"]
+__all__ = ["NOISE_FLOOR", "Gaussian", "above_floor", "from_excess"]
 
 NOISE_FLOOR = 1e-6  # of the variance of outputs scaled to about 1
+
+
+def above_floor(variance: ArrayLike, dtype: str) -> np.ndarray:
+    """A variance as it is learned: the logarithm of its excess over the floor."""
+    return np.asarray(np.log(np.asarray(variance, dtype) - NOISE_FLOOR))
+
+
+def from_excess(excess: ArrayLike) -> Array:
+    """The variance with this excess over the floor."""
+    return NOISE_FLOOR + jnp.exp(jnp.asarray(excess))
 
 
 class Gaussian(Amounts):
@@ -33,12 +43,12 @@ class Gaussian(Amounts):
     @classmethod
     def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> Gaussian:
         """Noise of the given variance, which must lie above the floor."""
-        return cls(np.log(np.asarray(noise, dtype) - NOISE_FLOOR))
+        return cls(above_floor(noise, dtype))
 
     @property
     def noise(self) -> Array:
         """σ², kept above a floor: data that a signal fits exactly would let it vanish."""
-        return NOISE_FLOOR + jnp.exp(jnp.asarray(self.excess))
+        return from_excess(self.excess)
 
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
         s = signal.moments(marginals)

@@ -16,7 +16,7 @@ from jaxtyping import PRNGKeyArray
 from zigp.batch import Batch
 from zigp.latent import Moments
 from zigp.likelihoods.base import LogAmounts, gate_and_latent
-from zigp.likelihoods.gaussian import NOISE_FLOOR
+from zigp.likelihoods.gaussian import above_floor, from_excess
 from zigp.predictive import Exponential, Gammas, Inflated, Mixture, Predictive, log_latent_nodes
 from zigp.signal import Marginals, Signal
 from zigp.special import log_probit_mean
@@ -72,12 +72,12 @@ class HurdleLognormal(Hurdle):
 
     @classmethod
     def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> HurdleLognormal:
-        return cls(np.log(np.asarray(noise, dtype) - NOISE_FLOOR))
+        return cls(above_floor(noise, dtype))
 
     @property
     def noise(self) -> Array:
         """σ²."""
-        return NOISE_FLOOR + jnp.exp(jnp.asarray(self.excess))
+        return from_excess(self.excess)
 
     def amount_density(self, y: Array, f: Moments) -> Array:
         error = (jnp.log(y) - f.mean) ** 2 + f.var

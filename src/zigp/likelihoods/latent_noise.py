@@ -13,7 +13,7 @@ from jax.typing import ArrayLike
 
 from zigp.batch import Batch
 from zigp.latent import Moments
-from zigp.likelihoods.gaussian import NOISE_FLOOR, Gaussian
+from zigp.likelihoods.gaussian import Gaussian, above_floor
 from zigp.signal import Latent, Marginals, Signal, Total
 
 __all__ = ["LatentNoise", "network_given", "network_parts", "site_posterior"]
@@ -35,9 +35,7 @@ class LatentNoise(Gaussian):
     def of_variances(
         cls, noise: ArrayLike, latent: ArrayLike, dtype: str = "float64"
     ) -> LatentNoise:
-        return cls(
-            np.log(np.asarray(noise, dtype) - NOISE_FLOOR), np.log(np.asarray(latent, dtype))
-        )
+        return cls(above_floor(noise, dtype), np.log(np.asarray(latent, dtype)))
 
     def local(self) -> dict[str, Array]:
         return {"e": jnp.exp(jnp.asarray(self.log_latent))}
