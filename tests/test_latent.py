@@ -11,7 +11,8 @@ from models_by_hand import COLUMNS, dense_covariance, random_latent, random_latt
 
 from zigp.batch import Lattice, Rows
 from zigp.kernels import Matern32, SquaredExponential
-from zigp.latent import LatentGP, default_jitter
+from zigp.latent import LatentGP
+from zigp.projection import default_jitter
 
 COVARIANCES = ["diagonal", "dense", "kronecker"]
 

@@ -9,6 +9,7 @@ from math import prod
 import equinox as eqx
 import numpy as np
 
+from zigp.covariances import COVARIANCES, CovarianceName
 from zigp.data import Layout
 from zigp.inducing import pick, place
 from zigp.kernels import (
@@ -25,7 +26,7 @@ from zigp.kernels import (
     Stationary,
     Sum,
 )
-from zigp.latent import COVARIANCES, CovarianceName, LatentGP
+from zigp.latent import LatentGP
 
 __all__ = ["KERNELS", "KernelSpec", "Sizes", "Sparsity", "initial_latent"]
 

@@ -14,39 +14,26 @@ at a time. Plain inducing points are the case of one group. No Kronecker product
 from __future__ import annotations
 
 import dataclasses
-from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import reduce
-from math import prod
 from operator import mul
-from typing import Any, Literal
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.lax import stop_gradient
-from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 from jaxtyping import Float, PRNGKeyArray
 
 from zigp.batch import Lattice, Rows
+from zigp.covariances import COVARIANCES, Covariance, CovarianceName
 from zigp.inducing import Inducing
 from zigp.kernels import Kernel
+from zigp.projection import Projection, along_each_axis, default_jitter, whitened, with_jitter
 
-__all__ = [
-    "Covariance",
-    "Dense",
-    "Diagonal",
-    "Kronecker",
-    "LatentGP",
-    "Moments",
-    "Projection",
-    "family",
-]
-
-CovarianceName = Literal["diagonal", "dense", "kronecker"]
+__all__ = ["LatentGP", "Moments", "family"]
 
 
 class Moments(eqx.Module):
@@ -54,194 +41,6 @@ class Moments(eqx.Module):
 
     mean: Array
     var: Array
-
-
-# ---------------------------------------------------------------------------------------------
-# The covariance S of q(w)
-
-
-class Covariance(eqx.Module):
-    """The covariance S of the whitened inducing variables, shaped as the inducing lattice."""
-
-    @abstractmethod
-    def quadratic(self, projection: Projection) -> Array:
-        """aᵀ S a at every input."""
-
-    @abstractmethod
-    def trace(self) -> Array:
-        """tr S."""
-
-    @abstractmethod
-    def logdet(self) -> Array:
-        """log |S|."""
-
-    @abstractmethod
-    def colour(self, noise: Array) -> Array:
-        """Turn standard normal noise, shaped as the inducing lattice, into a draw of N(0, S)."""
-
-
-class Diagonal(Covariance):
-    """Independent inducing variables: S = diag(s²)."""
-
-    log_sd: ArrayLike
-
-    @classmethod
-    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Diagonal:
-        return cls(np.full(shape, np.log(sd)))
-
-    def quadratic(self, projection: Projection) -> Array:
-        return projection.contract([a * a for a in projection.A], jnp.exp(2.0 * self.log_sd))
-
-    def trace(self) -> Array:
-        return jnp.sum(jnp.exp(2.0 * self.log_sd))
-
-    def logdet(self) -> Array:
-        return 2.0 * jnp.sum(self.log_sd)
-
-    def colour(self, noise: Array) -> Array:
-        return jnp.exp(self.log_sd) * noise
-
-
-class Dense(Covariance):
-    """Any covariance: S = R Rᵀ, R lower triangular with a positive diagonal."""
-
-    factor: ArrayLike  # below the diagonal R, on it log R
-    shape: tuple[int, ...] = eqx.field(static=True)
-
-    @classmethod
-    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Dense:
-        return cls(np.log(sd) * np.eye(prod(shape)), shape)
-
-    @property
-    def root(self) -> Array:
-        return _lower_triangle(self.factor)
-
-    def quadratic(self, projection: Projection) -> Array:
-        return projection.dense_quadratic(self.root.reshape(*self.shape, -1))
-
-    def trace(self) -> Array:
-        return jnp.sum(self.root**2)
-
-    def logdet(self) -> Array:
-        return 2.0 * jnp.sum(jnp.diagonal(jnp.asarray(self.factor)))
-
-    def colour(self, noise: Array) -> Array:
-        return (self.root @ noise.reshape(-1)).reshape(noise.shape)
-
-
-class Kronecker(Covariance):
-    """A covariance per group of columns: S = S_1 ⊗ S_2 ⊗ …, never multiplied out."""
-
-    factors: tuple[ArrayLike, ...]
-
-    @classmethod
-    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Kronecker:
-        return cls(tuple(np.log(sd) / len(shape) * np.eye(m) for m in shape))
-
-    @property
-    def roots(self) -> list[Array]:
-        return [_lower_triangle(factor) for factor in self.factors]
-
-    def quadratic(self, projection: Projection) -> Array:
-        pairs = zip(self.roots, projection.A, strict=True)
-        return projection.outer([jnp.sum((root.T @ a) ** 2, axis=0) for root, a in pairs])
-
-    def trace(self) -> Array:
-        return reduce(mul, (jnp.sum(root**2) for root in self.roots))
-
-    def logdet(self) -> Array:
-        # log |S_1 ⊗ S_2| = m_2 log |S_1| + m_1 log |S_2|
-        sizes = [np.shape(factor)[0] for factor in self.factors]
-        logdets = [2.0 * jnp.sum(jnp.diagonal(jnp.asarray(f))) for f in self.factors]
-        return sum(prod(sizes) / m * d for m, d in zip(sizes, logdets, strict=True))
-
-    def colour(self, noise: Array) -> Array:
-        return _along_each_axis(self.roots, noise)
-
-
-COVARIANCES: dict[str, type[Diagonal] | type[Dense] | type[Kronecker]] = {
-    "diagonal": Diagonal,
-    "dense": Dense,
-    "kronecker": Kronecker,
-}
-
-
-# ---------------------------------------------------------------------------------------------
-# A at the inputs
-
-
-class Projection(eqx.Module):
-    """The inputs seen from the inducing variables, one factor of A per group of columns.
-
-    `A[i]` is L_i⁻¹ K_i(Z_i, X_i), [m_i × n_i], and `prior[i]` the kernel's diagonal. `spots[i]`
-    is the axis of the inputs that group i runs along: with rows every group runs along the only
-    axis, on a lattice each along its own. Written as an Einstein sum the two cases are one.
-    """
-
-    A: tuple[Float[Array, "_ _"], ...]
-    prior: tuple[Float[Array, " _"], ...]
-    spots: tuple[int, ...] = eqx.field(static=True)
-    shape: tuple[int, ...] = eqx.field(static=True)
-
-    @property
-    def _inputs(self) -> list[str]:
-        return [_INPUT_LETTERS[spot] for spot in self.spots]
-
-    @property
-    def _inducing(self) -> str:
-        return _INDUCING_LETTERS[: len(self.A)]
-
-    @property
-    def _out(self) -> str:
-        return "".join(_INPUT_LETTERS[spot] for spot in sorted(set(self.spots)))
-
-    def _along_inputs(self, values: Array) -> Array:
-        """Stretch over those axes of the inputs that this latent does not look at."""
-        used = sorted(set(self.spots))
-        aligned = [self.shape[axis] if axis in used else 1 for axis in range(len(self.shape))]
-        return jnp.broadcast_to(values.reshape(aligned), self.shape)
-
-    def _einsum(self, terms: list[str], *operands: Array) -> Array:
-        subscripts = f"{','.join(terms)}->{self._out}"
-        return jnp.einsum(subscripts, *operands, optimize="auto")
-
-    def contract(self, factors: list[Array], core: Array) -> Array:
-        """Σ_{ab…} core[a, b, …] factors_1[a, x] factors_2[b, y] …"""
-        terms = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
-        return self._along_inputs(self._einsum([*terms, self._inducing], *factors, core))
-
-    def outer(self, per_group: list[Array]) -> Array:
-        """Product over groups of one number per coordinate."""
-        return self._along_inputs(self._einsum(self._inputs, *per_group))
-
-    def dense_quadratic(self, root: Array) -> Array:
-        """aᵀ R Rᵀ a for R shaped [m_1, m_2, …, M]."""
-        first = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
-        if len(set(self.spots)) == 1:
-            subscripts = f"{','.join([*first, self._inducing + 'w'])}->w{self._out}"
-            projected = jnp.einsum(subscripts, *self.A, root, optimize="auto")
-            return self._along_inputs(jnp.sum(projected**2, axis=0))
-        # On a lattice S itself is contracted, group by group: n_1 n_2 M numbers never exist.
-        again = _INDUCING_LETTERS[len(self.A) : 2 * len(self.A)]
-        second = [a + x for a, x in zip(again, self._inputs, strict=True)]
-        S = jnp.tensordot(root, root, axes=(-1, -1))
-        terms = [*first, self._inducing + again, *second]
-        return self._along_inputs(self._einsum(terms, *self.A, S, *self.A))
-
-    def mean(self, m: Array) -> Array:
-        """Aᵀ m."""
-        return self.contract(list(self.A), m)
-
-    def var(self, S: Covariance) -> Array:
-        """k − |a|² + aᵀ S a."""
-        prior = self.outer(list(self.prior))
-        explained = self.outer([jnp.sum(a * a, axis=0) for a in self.A])
-        # The first difference is a variance: rounding alone can take it below zero.
-        return jnp.maximum(prior - explained, 0.0) + S.quadratic(self)
-
-
-# ---------------------------------------------------------------------------------------------
-# The latent itself
 
 
 class LatentGP(eqx.Module):
@@ -339,15 +138,15 @@ class LatentGP(eqx.Module):
             self.kernels, self._groups, self.columns, spots, strict=True
         ):
             X = _select(at, columns, spot)
-            L = cholesky(kernel(group.Z, group.Z), self.jitter)
-            A.append(solve_triangular(L, kernel(group.Z, X), lower=True))
+            K = with_jitter(kernel(group.Z, group.Z), self.jitter)
+            A.append(whitened(K, kernel(group.Z, X)))
             prior.append(kernel.diag(X))
         return Projection(tuple(A), tuple(prior), spots, shape)
 
     def _marginal(self, at: Rows | Lattice) -> Moments:
         projection = self.project(at)
         mean = self._in_units(projection.mean(jnp.asarray(self.q_mean)))
-        var = self.variance * projection.var(self.q_cov)
+        var = self.variance * (projection.unexplained() + self.q_cov.quadratic(projection))
         return Moments(mean.reshape(at.shape), var.reshape(at.shape))
 
     def _in_units(self, h: Array) -> Array:
@@ -373,7 +172,8 @@ class LatentGP(eqx.Module):
         if len(set(spots)) < len(spots) or len(spots) == 1:
             K, explained = [reduce(mul, K)], [reduce(mul, explained)]
         roots = [
-            cholesky(k - e, self.jitter, relative_to=k) for k, e in zip(K, explained, strict=True)
+            jnp.linalg.cholesky(with_jitter(k - e, self.jitter, relative_to=k))
+            for k, e in zip(K, explained, strict=True)
         ]
 
         def one(key: PRNGKeyArray) -> Array:
@@ -382,14 +182,14 @@ class LatentGP(eqx.Module):
             w = m + self.q_cov.colour(jax.random.normal(key_w, m.shape, m.dtype))
             if len(roots) == 1:
                 rest = roots[0] @ jax.random.normal(key_prior, (roots[0].shape[0],), m.dtype)
-                rest = projection._along_inputs(rest)
+                rest = projection.along_inputs(rest)
             else:
                 wide = [
                     jnp.concatenate([a.T, r], 1) for a, r in zip(projection.A, roots, strict=True)
                 ]
                 nu = jax.random.normal(key_prior, tuple(x.shape[1] for x in wide), m.dtype)
                 w = w - nu[tuple(slice(size) for size in m.shape)]
-                rest = projection._along_inputs(_along_each_axis(wide, nu))
+                rest = projection.along_inputs(along_each_axis(wide, nu))
             return self._in_units(projection.mean(w) + rest)
 
         return jax.lax.map(one, jax.random.split(key, n)).reshape(n, *at.shape)
@@ -427,42 +227,9 @@ def family(
     return dataclasses.replace(stacked, leading=len(shape), shared=shared, **common)
 
 
-def default_jitter(dtype: str) -> float:
-    """What is added to a kernel matrix's diagonal, as a part of its mean: √ε of the dtype."""
-    return float(np.sqrt(np.finfo(dtype).eps))
-
-
-def cholesky(
-    K: Float[Array, "M M"], jitter: ArrayLike, relative_to: Float[Array, "M M"] | None = None
-) -> Float[Array, "M M"]:
-    """L with L Lᵀ = K + jitter · mean(diag) · I: the one place that adds jitter.
-
-    The diagonal is that of K itself, or of the matrix that K is a remainder of.
-    """
-    whole = K if relative_to is None else relative_to
-    scale = stop_gradient(jitter) * jnp.mean(jnp.diagonal(whole))
-    return jnp.linalg.cholesky(K + scale * jnp.eye(K.shape[0], dtype=K.dtype))
-
-
-_INPUT_LETTERS = "xyzuvrst"
-_INDUCING_LETTERS = "abcdefghijklmnop"
-
-
 def _select(at: Rows | Lattice, columns: tuple[int, ...], spot: int) -> Array:
     """The coordinates of some columns along one axis of the inputs."""
     if isinstance(at, Rows):
         return jnp.asarray(at.X)[:, columns]
     within = tuple(at.columns[spot].index(c) for c in columns)
     return jnp.asarray(at.axes[spot])[:, within]
-
-
-def _lower_triangle(factor: ArrayLike) -> Array:
-    factor = jnp.asarray(factor)
-    return jnp.tril(factor, -1) + jnp.diag(jnp.exp(jnp.diagonal(factor)))
-
-
-def _along_each_axis(matrices: list[Array], values: Array) -> Array:
-    """(M_1 ⊗ M_2 ⊗ …) values, one axis at a time."""
-    for axis, matrix in enumerate(matrices):
-        values = jnp.moveaxis(jnp.tensordot(matrix, values, axes=(1, axis)), 0, axis)
-    return values

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from scipy.stats import kstest
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
 __all__ = [
@@ -14,7 +15,9 @@ __all__ = [
     "class_scores",
     "covered",
     "crps",
+    "distance_from_uniform",
     "log_score",
+    "pit",
 ]
 
 _CRPS_NODES = 24  # of a Gauss–Legendre rule, on either side of the observation
@@ -71,16 +74,33 @@ def auprc(truth: np.ndarray, prob_on: np.ndarray) -> float:
     return float(average_precision_score(truth, prob_on))
 
 
-# Distributions are scored clipped at zero: what a model puts below zero counts as zero. The log
-# score is that of a rounded value, so that densities and distributions with atoms compare.
+# Values recorded to a resolution stand for the cell that they were rounded from, so that densities
+# and distributions with atoms compare.
 
 
 def log_score(
     y: np.ndarray, log_between: Callable[[np.ndarray, np.ndarray], np.ndarray], resolution: float
 ) -> np.ndarray:
-    """−log P of the cell of width `resolution` that each observation was rounded from."""
-    low = np.where(y > 0, y - 0.5 * resolution, -np.inf)
-    return -log_between(low, y + 0.5 * resolution)
+    """−log P(y − τ/2 < Y ≤ y + τ/2), the cell of width τ around each observation."""
+    return -log_between(y - 0.5 * resolution, y + 0.5 * resolution)
+
+
+def pit(
+    y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], resolution: float, seed: int = 0
+) -> np.ndarray:
+    """P(Y ≤ y), drawn at random within the cell of each observation: uniform if all is right."""
+    edges = below(np.stack([y - 0.5 * resolution, y + 0.5 * resolution], axis=1))
+    u = np.random.default_rng(seed).random(len(y))
+    return edges[:, 0] + u * (edges[:, 1] - edges[:, 0])
+
+
+def distance_from_uniform(values: np.ndarray) -> float:
+    """The largest difference of the values' distribution from the uniform one, 0 to 1."""
+    return float(kstest(values, "uniform").statistic)
+
+
+# Coverage and CRPS are those of the distribution clipped at zero: what a model puts below zero
+# counts as zero.
 
 
 def covered(y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], level: float) -> np.ndarray:

@@ -29,12 +29,13 @@ METRICS = (
     "nlpd",
     "crps",
     "coverage90",
+    "pit_distance",
     "auprc",
 )
 _KEYS = ("model", "setting", "split", "fold", "restart")
 _COLUMNS = (
     *_KEYS,
-    *("row", "output", "y", "mean", "sd", "prob_on", "nlpd", "crps", "covered90"),
+    *("row", "output", "y", "mean", "sd", "prob_on", "nlpd", "crps", "covered90", "pit"),
 )
 _PACKAGES = ("zigp", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "scikit-learn")
 

@@ -1,0 +1,132 @@
+"""The covariance S of the whitened inducing variables: diagonal, dense, or one per group."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import reduce
+from math import prod
+from operator import mul
+from typing import Literal
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from zigp.projection import Projection, along_each_axis
+
+__all__ = ["COVARIANCES", "Covariance", "CovarianceName", "Dense", "Diagonal", "Kronecker"]
+
+CovarianceName = Literal["diagonal", "dense", "kronecker"]
+
+
+class Covariance(eqx.Module):
+    """The covariance S of the whitened inducing variables, shaped as the inducing lattice."""
+
+    @abstractmethod
+    def quadratic(self, projection: Projection) -> Array:
+        """aᵀ S a at every input."""
+
+    @abstractmethod
+    def trace(self) -> Array:
+        """tr S."""
+
+    @abstractmethod
+    def logdet(self) -> Array:
+        """log |S|."""
+
+    @abstractmethod
+    def colour(self, noise: Array) -> Array:
+        """Turn standard normal noise, shaped as the inducing lattice, into a draw of N(0, S)."""
+
+
+class Diagonal(Covariance):
+    """Independent inducing variables: S = diag(s²)."""
+
+    log_sd: ArrayLike
+
+    @classmethod
+    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Diagonal:
+        return cls(np.full(shape, np.log(sd)))
+
+    def quadratic(self, projection: Projection) -> Array:
+        return projection.contract([a * a for a in projection.A], jnp.exp(2.0 * self.log_sd))
+
+    def trace(self) -> Array:
+        return jnp.sum(jnp.exp(2.0 * self.log_sd))
+
+    def logdet(self) -> Array:
+        return 2.0 * jnp.sum(self.log_sd)
+
+    def colour(self, noise: Array) -> Array:
+        return jnp.exp(self.log_sd) * noise
+
+
+class Dense(Covariance):
+    """Any covariance: S = R Rᵀ, R lower triangular with a positive diagonal."""
+
+    factor: ArrayLike  # below the diagonal R, on it log R
+    shape: tuple[int, ...] = eqx.field(static=True)
+
+    @classmethod
+    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Dense:
+        return cls(np.log(sd) * np.eye(prod(shape)), shape)
+
+    @property
+    def root(self) -> Array:
+        return _lower_triangle(self.factor)
+
+    def quadratic(self, projection: Projection) -> Array:
+        return projection.dense_quadratic(self.root.reshape(*self.shape, -1))
+
+    def trace(self) -> Array:
+        return jnp.sum(self.root**2)
+
+    def logdet(self) -> Array:
+        return 2.0 * jnp.sum(jnp.diagonal(jnp.asarray(self.factor)))
+
+    def colour(self, noise: Array) -> Array:
+        return (self.root @ noise.reshape(-1)).reshape(noise.shape)
+
+
+class Kronecker(Covariance):
+    """A covariance per group of columns: S = S_1 ⊗ S_2 ⊗ …, never multiplied out."""
+
+    factors: tuple[ArrayLike, ...]
+
+    @classmethod
+    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Kronecker:
+        return cls(tuple(np.log(sd) / len(shape) * np.eye(m) for m in shape))
+
+    @property
+    def roots(self) -> list[Array]:
+        return [_lower_triangle(factor) for factor in self.factors]
+
+    def quadratic(self, projection: Projection) -> Array:
+        pairs = zip(self.roots, projection.A, strict=True)
+        return projection.outer([jnp.sum((root.T @ a) ** 2, axis=0) for root, a in pairs])
+
+    def trace(self) -> Array:
+        return reduce(mul, (jnp.sum(root**2) for root in self.roots))
+
+    def logdet(self) -> Array:
+        # log |S_1 ⊗ S_2| = m_2 log |S_1| + m_1 log |S_2|
+        sizes = [np.shape(factor)[0] for factor in self.factors]
+        logdets = [2.0 * jnp.sum(jnp.diagonal(jnp.asarray(f))) for f in self.factors]
+        return sum(prod(sizes) / m * d for m, d in zip(sizes, logdets, strict=True))
+
+    def colour(self, noise: Array) -> Array:
+        return along_each_axis(self.roots, noise)
+
+
+COVARIANCES: dict[str, type[Diagonal] | type[Dense] | type[Kronecker]] = {
+    "diagonal": Diagonal,
+    "dense": Dense,
+    "kronecker": Kronecker,
+}
+
+
+def _lower_triangle(factor: ArrayLike) -> Array:
+    factor = jnp.asarray(factor)
+    return jnp.tril(factor, -1) + jnp.diag(jnp.exp(jnp.diagonal(factor)))

@@ -1,0 +1,55 @@
+"""Facts about A = L⁻¹ C: its value, and the derivative that is written by hand."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+
+from zigp.projection import whitened
+
+
+def random_pair(seed: int, M: int = 7, N: int = 11) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(M, M))
+    return root @ root.T + 0.5 * np.eye(M), rng.normal(size=(M, N))
+
+
+def step_by_step(K, cross):
+    return solve_triangular(jnp.linalg.cholesky(K), cross, lower=True)
+
+
+def test_whitened_explains_the_covariance_among_inputs():
+    K, cross = random_pair(0)
+    A = whitened(K, cross)
+    np.testing.assert_allclose(A.T @ A, cross.T @ np.linalg.solve(K, cross), atol=1e-12)
+
+
+def test_its_derivative_is_that_of_cholesky_and_solve():
+    K, cross = random_pair(1)
+    weight = np.random.default_rng(2).normal(size=cross.shape)
+
+    def through(function):
+        def loss(root, cross):
+            # A symmetric K, so that derivatives along its triangle compare.
+            return jnp.sum(weight * jnp.sin(function(root @ root.T + jnp.eye(len(root)), cross)))
+
+        return jax.grad(loss, argnums=(0, 1))(jnp.asarray(K), jnp.asarray(cross))
+
+    for ours, theirs in zip(through(whitened), through(step_by_step), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-11)
+
+
+def test_batches_have_the_derivatives_of_their_members():
+    pairs = [random_pair(seed) for seed in (3, 4)]
+    K, cross = (np.stack(parts) for parts in zip(*pairs, strict=True))
+
+    def loss(K, cross):
+        return jnp.sum(jnp.cos(whitened(K, cross)))
+
+    batch = jax.vmap(jax.grad(loss, argnums=(0, 1)))(K, cross)
+    for i, pair in enumerate(pairs):
+        alone = jax.grad(loss, argnums=(0, 1))(*map(jnp.asarray, pair))
+        for ours, theirs in zip(batch, alone, strict=True):
+            np.testing.assert_allclose(ours[i], theirs, atol=1e-12)
