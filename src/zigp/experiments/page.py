@@ -168,6 +168,8 @@ def _aims(setting: str, table: pd.DataFrame) -> str:
 
 def _findings(table: pd.DataFrame) -> str:
     """Where another model is better than ZiGP on average over the folds."""
+    if "ZiGP" not in set(table["model"]):
+        return "ZiGP was not fitted."
     means = table.groupby("model", sort=False).mean(numeric_only=True)
     found = []
     for column in (*_AMOUNTS, *_DISTRIBUTIONS):

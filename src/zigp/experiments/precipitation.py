@@ -59,7 +59,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "kernel": "matern32",
         "n_inducing": {"space": 105, "time": 1080},
         "learn_inducing": False,
-        "learning_rate": 0.02,
+        "learning_rate": {"variational": 0.02, "kernel": 0.02, "inducing": 0.0, "noise": 0.08},
         "steps": 1000,
         "tol": 0.0,
     },
