@@ -51,20 +51,27 @@ def test_the_gate_finds_where_the_signal_is_off(fitted):
     np.testing.assert_allclose(fitted.predict([[1.0], [2.0]]), 2 + np.sin([2.0, 4.0]), atol=0.15)
 
 
+def noise_of(model):
+    return model.noise_ if hasattr(model, "noise_") else {"sd": model.noise_sd_}
+
+
 def test_components_compose_to_the_prediction(fitted):
     parts = fitted.predict_components(X_NEW)
     assert list(parts) == ["gate", "gate_sd", "latent", "latent_sd", "signal", "signal_sd"]
     mean, sd = fitted.predict(X_NEW, return_std=True)
     np.testing.assert_allclose(parts["signal"], parts["gate"] * parts["latent"], rtol=1e-10)
     np.testing.assert_allclose(parts["signal"], mean, rtol=1e-10)
-    np.testing.assert_allclose(np.hypot(parts["signal_sd"], fitted.noise_sd_), sd, rtol=1e-10)
+    noise, on2 = fitted.noise_, parts["gate"] ** 2 + parts["gate_sd"] ** 2
+    var = parts["signal_sd"] ** 2 + noise["off_sd"] ** 2 + on2 * noise["on_sd"] ** 2
+    np.testing.assert_allclose(np.sqrt(var), sd, rtol=1e-10)
     np.testing.assert_allclose(parts["gate"], fitted.prob_on(X_NEW), rtol=1e-12)
 
 
 def test_prob_zero_and_prob_below_are_integrals_over_the_gate(fitted):
     x = np.array([[0.05], [1.0], [-2.0]])
     marginals = fitted.model_.marginals(Rows(x - fitted.layout_.centre))
-    scale, noise = fitted.y_scale_, (fitted.noise_sd_ / fitted.y_scale_) ** 2
+    scale = fitted.y_scale_
+    off, louder = ((fitted.noise_[name] / scale) ** 2 for name in ("off_sd", "on_sd"))
     for i in range(3):
         (gm, gv), (fm, fv) = (
             (float(marginals[n].mean[i]), float(marginals[n].var[i])) for n in ("g", "f")
@@ -73,7 +80,7 @@ def test_prob_zero_and_prob_below_are_integrals_over_the_gate(fitted):
         def below(t, gm=gm, gv=gv, fm=fm, fv=fv):
             def given(z):
                 on = ndtr(gm + np.sqrt(gv) * z)
-                sd = np.sqrt(on**2 * fv + noise)
+                sd = np.sqrt(off + on**2 * (fv + louder))
                 return norm.cdf(t / scale, on * fm, sd) * norm.pdf(z)
 
             return quad(given, -9, 9, limit=400)[0]
@@ -165,7 +172,8 @@ def test_units_of_x_and_y_do_not_matter(estimator):
     np.testing.assert_allclose(
         250 * other.predict(1000 * X_NEW + 5e5), model.predict(X_NEW), atol=1e-4
     )
-    assert 250 * other.noise_sd_ == pytest.approx(model.noise_sd_, rel=1e-3)
+    for name, noise in noise_of(model).items():
+        assert 250 * noise_of(other)[name] == pytest.approx(noise, rel=1e-3)
 
 
 def test_scaling_does_not_move_zero():
@@ -460,7 +468,7 @@ def use():
         model.predict(X), model.prob_on(X), model.prob_zero(X, 0.1), model.prob_below(X, 1.0),
         model.sample(X, 2, random_state=0), model.predict_components(X).to_numpy(),
         model.predict_quantiles(X).to_numpy(), model.predict_interval(X).to_numpy(),
-        model.aggregate(X, n_samples=3, random_state=0).to_numpy(), model.noise_sd_,
+        model.aggregate(X, n_samples=3, random_state=0).to_numpy(), model.noise_["off_sd"],
     ]
     found.append({str(np.asarray(a).dtype) for a in answers} | {type(model.elbo(X, y)).__name__})
     network = zigp.GPNetworkRegressor(1, steps=2, n_restarts=2, n_inducing=4).fit(X, y)

@@ -12,7 +12,7 @@ from sklearn.model_selection import KFold
 
 from zigp import scores
 from zigp.datasets import load_precipitation
-from zigp.experiments import precipitation, reproduce
+from zigp.experiments import peers, precipitation, reproduce
 from zigp.experiments.page import results_page
 from zigp.experiments.record import METRICS, Record
 
@@ -45,7 +45,7 @@ def predictions_of(row, table):
 
 def test_precipitation_scores_follow_from_its_predictions(reproduced):
     rows, table = results(reproduced, "precipitation")
-    models = ["Zero", "GPc", "GPr", "GPcr", "GPcr0", "Hurdle", "ZiGP"]
+    models = ["Zero", "GPc", "GPr", "GPcr", "GPcr0", "Hurdle", "ZiGP", "LightGBM", "scikit-lego"]
     assert [row["model"] for row in rows] == models
     assert list(table)[:11] == [*KEYS, "row", "output", "y", "mean", "sd", "prob_on"]
     for row in rows:
@@ -56,11 +56,13 @@ def test_precipitation_scores_follow_from_its_predictions(reproduced):
             again = scores.class_scores(y > 0, mine["prob_on"].to_numpy() >= 0.5)
         else:
             again = scores.amount_scores(y, mine["mean"].to_numpy(), 0.1)
-        if row["model"] not in ("Zero", "GPr"):
+        if row["model"] not in ("Zero", "GPr", "LightGBM", "scikit-lego"):
             again["auprc"] = average_precision_score(y > 0, mine["prob_on"])
         for score, column in (("nlpd", "nlpd"), ("crps", "crps"), ("coverage90", "covered90")):
             if row.get(score) is not None:
                 again[score] = mine[column].mean()
+        if row.get("pit_distance") is not None:
+            again["pit_distance"] = scores.distance_from_uniform(mine["pit"].to_numpy())
         assert set(again) == {key for key in METRICS if row.get(key) is not None}
         for key, value in again.items():
             assert value == pytest.approx(row[key], rel=1e-4, abs=2e-5), (row["model"], key)
@@ -138,3 +140,27 @@ def test_what_differs_from_the_paper_by_a_tenth_is_said():
     page = results_page([record], command="test", fast=False)
     assert "more than a tenth: GPr RMSE +20%." in page
     assert "These are not results" not in page
+
+
+def test_our_own_setting_is_compared_with_all_others_of_its_split():
+    record = Record("precipitation")
+    found = {
+        ("GPr", "paper"): (0.5, 0.2, 0.4, 1.4),
+        ("ZiGP", "paper"): (0.6, 0.1, 0.5, 1.9),
+        ("scikit-lego", "own"): (0.7, 0.15, 0.6, np.nan),
+        ("ZiGP", "own"): (0.4, 0.09, 0.7, 0.6),
+    }
+    for (model, setting), values in found.items():
+        row = dict(zip(("rmse", "mae", "f1", "nlpd"), values, strict=True))
+        row |= {"accuracy": 0.9, "pit_distance": 0.1, "precision": 0.5, "recall": 0.5}
+        empty = {"row": [0], "output": "rain_mm", "y": [0.0]}
+        record.add(row, empty, model=model, setting=setting, split="time", fold=0, seconds=1.0)
+    page = results_page([record], command="test", fast=False)
+    assert "`time`: RMSE 0.400, the best other 0.500 (GPr, `paper`); MAE 0.090" in page
+    assert "F1 0.700, the best other 0.600 (scikit-lego, `own`)" in page
+    assert "1.30 nats a row below that of the paper's ZiGP" in page
+
+
+def test_peers_that_are_not_installed_are_left_out(monkeypatch):
+    monkeypatch.setattr(peers, "find_spec", lambda name: None if name == "sklego" else object())
+    assert list(peers.installed_peers()) == ["LightGBM"]

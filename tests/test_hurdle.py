@@ -134,7 +134,7 @@ def test_warm_start_goes_on_from_both_parts_with_the_settings_of_now():
     assert model.n_iter_ == 70
     assert first.n_iter_ == 60  # the parts it started from are as they were
     with pytest.raises(ValueError, match="warm_start goes on from the fitted model, but kernel"):
-        model.set_params(kernel="matern32").fit(X, y)
+        model.set_params(kernel="matern12").fit(X, y)
 
 
 def test_totals_are_of_the_distribution_also_where_predict_decides(fitted):

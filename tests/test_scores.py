@@ -54,7 +54,7 @@ def test_crps_of_a_distribution_with_an_atom_agrees_with_sampling():
 
 def test_the_cells_of_a_resolution_have_probability_one_together():
     total = np.zeros(len(Y))
-    for cell in np.arange(0, 400) * 0.1:
+    for cell in np.arange(-400, 400) * 0.1:
         total += np.exp(-scores.log_score(np.full(len(Y), cell), log_between, 0.1))
     np.testing.assert_allclose(total, 1.0, atol=1e-9)
 
@@ -91,3 +91,21 @@ def test_where_yes_is_dear_it_is_never_said():
     assert threshold > 0.9
     with pytest.raises(ValueError, match="cost_ratio must be positive"):
         scores.best_threshold(truth, np.ones(3), cost_ratio=0.0)
+
+
+def test_pit_is_uniform_for_rounded_draws_of_the_very_distribution():
+    rng = np.random.default_rng(4)
+    mean, sd = rng.normal(size=20_000), rng.uniform(0.05, 1.0, 20_000)
+    y = np.round(rng.normal(mean, sd), 1)
+
+    def distance(off):
+        u = scores.pit(y, lambda t: norm.cdf(t, mean[:, None] + off, sd[:, None]), 0.1)
+        return scores.distance_from_uniform(u)
+
+    assert distance(0.0) < 0.012
+    assert distance(0.3) > 0.1
+
+
+def test_the_distance_from_uniform_is_the_largest_gap():
+    assert scores.distance_from_uniform(np.array([0.5, 0.6])) == pytest.approx(0.5)
+    assert scores.distance_from_uniform((np.arange(100) + 0.5) / 100) == pytest.approx(0.005)

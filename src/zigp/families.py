@@ -28,6 +28,7 @@ _FIRST_OFF_NOISE = 0.01
 _FIRST_LOG_NOISE = 0.5
 _FIRST_SHAPE = 1.5
 _FIRST_DISPERSION = 2.0
+_FEWEST_AMOUNTS = 5  # distinct ones, that show a resolution
 _FINEST = 1e-3  # of the typical amount: a resolution below this is not resolved by quadrature
 
 
@@ -88,13 +89,17 @@ def start_of(
 def resolution_of(y: np.ndarray) -> float:
     """The step that the values are recorded in, or a hundredth of the typical amount without one.
 
-    >>> round(resolution_of(np.array([0.0, 0.3, 1.2, 0.5])), 6)
+    A few values are multiples of many steps and show none.
+
+    >>> round(resolution_of(np.array([0.0, 0.3, 1.2, 0.5, 2.0, 0.7])), 6)
     0.1
     """
     amounts = np.unique(np.abs(y[y != 0]))
     if not len(amounts):
-        return 1.0
+        return 0.01
     typical = float(np.sqrt(np.mean(amounts**2)))
+    if len(amounts) < _FEWEST_AMOUNTS:
+        return 0.01 * typical
     highest = int(np.floor(np.log10(amounts[-1])))
     for step in (10.0**p * digit for p in range(highest, highest - 6, -1) for digit in (5, 2, 1)):
         count = amounts / step

@@ -42,12 +42,9 @@ KernelSpec = str | Kernel | Sequence[str | Kernel] | Mapping[str, str | Kernel]
 
 _MOST_DENSE = 400  # inducing variables up to which q gets a full covariance by itself
 _MOST_POINTS = 100
-# Along a group of columns of a lattice: a quarter of its coordinates, within these limits. A finer
-# lattice raises the bound but, with one noise variance for rain and dry alike, fits noise in the
-# amounts and predicts them worse.
-_FEWEST = 10
-_MOST_PLACES = 20  # for a group of several columns
-_MOST_TIMES = 100  # for a group of one column
+# Along a group of columns of a lattice: every coordinate, up to these limits.
+_MOST_PLACES = 150  # for a group of several columns
+_MOST_TIMES = 1100  # for a group of one column
 
 
 @dataclass(frozen=True)
@@ -131,13 +128,7 @@ def _sizes(
     if n_inducing is None:
         if len(groups) == 1:
             return [_MOST_POINTS]
-        return [
-            min(
-                max(len(np.unique(X[:, group], axis=0)) // 4, _FEWEST),
-                _MOST_TIMES if len(group) == 1 else _MOST_PLACES,
-            )
-            for group in groups
-        ]
+        return [_MOST_TIMES if len(group) == 1 else _MOST_PLACES for group in groups]
     if isinstance(n_inducing, (int, float, np.number)):
         n_inducing = [n_inducing] * len(all_names) if len(all_names) == 1 else [n_inducing]
     sizes = _named("n_inducing", n_inducing, names, all_names)

@@ -40,6 +40,8 @@ __all__ = [
 
 ColumnGroups = Mapping[str, ColumnList] | Sequence[ColumnList]
 
+# A lattice with an inducing point at every coordinate overfits when trained to the end.
+_STEPS, _LATTICE_STEPS = 1000, 400
 # Where training starts, in the model's units. A wide gate can open and close between neighbours.
 FIRST_GATE_VARIANCE = 4.0
 
@@ -48,18 +50,22 @@ FIRST_GATE_VARIANCE = 4.0
 class GPSettings(BaseEstimator):
     """The settings that every estimator has.
 
+    With several column groups inducing points form a lattice, by default with one at nearly every
+    coordinate. Then, if `learn_inducing` and `steps` are left open, training leaves them where they
+    are and takes 400 steps; otherwise it moves them too, in 1,000 steps.
+
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
     constructor that the dataclass generates.
     """
 
-    kernel: KernelSpec = field(default="squared_exponential", kw_only=False)
+    kernel: KernelSpec = field(default="matern32", kw_only=False)
     inputs: ColumnList | None = None
     column_groups: ColumnGroups | None = None
     latlon: Sequence[int | str] | None = None
     n_inducing: Sizes | None = None
-    learn_inducing: bool = True
+    learn_inducing: bool | None = None
     covariance: str = "auto"
-    steps: int = 1000
+    steps: int | None = None
     learning_rate: float | Mapping[str, float] = 0.05
     schedule: Schedule = "cosine"
     batch_size: int | None = None
@@ -99,6 +105,10 @@ class SparseGP(GPSettings):
     def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
         """The model before training, for centred inputs and scaled outputs."""
 
+    def _title(self) -> str:
+        """What is being fitted, for those who watch."""
+        return type(self).__name__
+
     # -- fitting --------------------------------------------------------------------------------
 
     @entry_point
@@ -113,7 +123,6 @@ class SparseGP(GPSettings):
         rows, target = self._checked_pair(X, y, reset=not again)
         weight = row_weights(sample_weight, rows)
         seed = int(check_random_state(self.random_state).randint(2**31))
-        settings = self._settings(seed)
         if not again:
             names = getattr(self, "feature_names_in_", None)
             counted = rows[weight > 0]
@@ -123,6 +132,7 @@ class SparseGP(GPSettings):
             self.y_offset_, self.y_scale_ = self._scaling(
                 self._transformed(target), weight, self._exposure_of(rows)
             )
+        settings = self._settings(seed)
         rows, values, weights, shift = self._in_model_units(rows, target, weight)
         if again:
             first = [self.model_]
@@ -133,7 +143,7 @@ class SparseGP(GPSettings):
         layout = self.layout_
         data = as_batch(rows, values, weights, layout.groups, dtype, layout.exposure)
         self.on_lattice_ = isinstance(data.at, Lattice)
-        with progress_bar(type(self).__name__) if self.verbose else nullcontext() as show:
+        with progress_bar(self._title()) if self.verbose else nullcontext() as show:
             if len(first) == 1:
                 fits = [train(first[0], data, settings, show, shift=shift)]
             else:
@@ -180,9 +190,12 @@ class SparseGP(GPSettings):
             *([self.fixed] if isinstance(self.fixed, str) else self.fixed),
             *self._always_fixed,
         )
-        fixed += () if self.learn_inducing else ("inducing",)
+        one_group = len(self.layout_.groups) == 1
+        learn = one_group if self.learn_inducing is None else self.learn_inducing
+        fixed += () if learn else ("inducing",)
+        steps = _STEPS if one_group else _LATTICE_STEPS
         return Settings(
-            steps=self.steps,
+            steps=steps if self.steps is None else self.steps,
             learning_rate=self.learning_rate,
             schedule=self.schedule,
             batch_size=self.batch_size,

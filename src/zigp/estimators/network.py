@@ -83,7 +83,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     inducing: str = "separate"
     covariance: str = "dense"
     n_restarts: int = 10
-    steps: int = 1500
+    steps: int | None = 1500
     learning_rate: float | Mapping[str, float] = 0.02
     tol: float = 1e-5
 

@@ -56,9 +56,9 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     The support Φ(g) says where the signal is switched on. What is observed of the two follows the
     `likelihood`:
 
-    - `gaussian`: y = Φ(g) f + ε, one noise variance everywhere; the paper's.
-    - `gated`: the same, with noise that grows with the gate: small where the signal is off (but
-      never below what the `resolution` of y allows), larger where it is on.
+    - `gated`: y = Φ(g) f + ε with noise that grows with the gate: small where the signal is off
+      (but never below what the `resolution` of y allows), larger where it is on.
+    - `gaussian`: the same with one noise variance everywhere; the paper's.
     - `hurdle_lognormal`, `hurdle_gamma`: y is exactly zero with probability 1 − Φ(g), and otherwise
       positive, with f the logarithm of its median or of its mean.
     - `zip`, `zinb`: counts, zero-inflated Poisson or negative binomial, of mean exp(f).
@@ -70,7 +70,7 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     by; no kernel looks at it.
     """
 
-    likelihood: str = "gaussian"
+    likelihood: str = "gated"
     resolution: float | None = None
     exposure: int | str | None = None
     gate_kernel: KernelSpec | None = None
@@ -97,6 +97,9 @@ class ZeroInflatedGPRegressor(ModelRegressor):
             X, layout, sparsity, gate_kernel, gate_inputs, variance=FIRST_GATE_VARIANCE
         )
         return zero_inflated_gp(f, g, self._start.likelihood, layout.exposure)
+
+    def _title(self) -> str:
+        return f"{super()._title()} ({self.likelihood_})"
 
     @property
     @entry_point

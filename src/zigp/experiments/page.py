@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["results_page"]
 
 _AMOUNTS = ("rmse", "mae", "f1", "accuracy", "precision", "recall")
-_DISTRIBUTIONS = ("nlpd", "crps", "coverage90", "auprc")
+_DISTRIBUTIONS = ("nlpd", "crps", "coverage90", "pit_distance", "auprc")
 _HEADINGS = {
     "rmse": "RMSE",
     "mae": "MAE",
@@ -24,6 +24,7 @@ _HEADINGS = {
     "nlpd": "−log P",
     "crps": "CRPS",
     "coverage90": "in 90 %",
+    "pit_distance": "PIT",
     "auprc": "AUPRC",
     "coverage": "coverage",
 }
@@ -37,15 +38,18 @@ def _text(words: str) -> str:
 _PROTOCOL = _text("""
     Hourly rain at 105 Finnish stations over 1,080 hours, 89.8 % of the readings zero. Truth is
     y > 0; a prediction counts as rain from 0.1 mm on, after clipping at zero (GPc: from
-    probability ½ on). −log P is the negative log probability of the 0.1 mm cell that a reading
-    fell in; it, CRPS and coverage are those of the distribution clipped at zero. AUPRC is the
-    area under the precision-recall curve of `prob_on`. `kfold` holds random rows out, as the
-    paper's table does; `time` holds whole hours out, as its text says.
+    probability ½ on). −log P is the negative log probability of the 0.1 mm cell around a
+    reading, P(y − 0.05 < Y ≤ y + 0.05); PIT is the Kolmogorov–Smirnov distance from uniform of
+    P(Y ≤ y), drawn at random within that cell. CRPS and coverage are those of the distribution
+    clipped at zero. AUPRC is the area under the precision-recall curve of `prob_on`. `kfold`
+    holds random rows out, as the paper's table does; `time` holds whole hours out, as its text
+    says.
 """)
 _MODELS = _text("""
     GPc, GPr, GPcr and GPcr≠0 are the paper's baselines; Hurdle is the usual two-part model
     (regression on the rows with rain, probability times amount). All have the same lattice,
-    kernels, steps and start. Settings:
+    kernels, steps and start. LightGBM boosts trees under a Tweedie loss, scikit-lego is its
+    ZeroInflatedRegressor with random forests, both on latitude, longitude and hour. Settings:
 """)
 _WHY = _text("""
     What we know to differ: the authors' code maximises an approximation of the bound (Owen's T
@@ -63,9 +67,9 @@ _CHOICE = _text("""
 # What the project set out to reach, and whether less or more is better.
 _AIMS = {
     "paper": {"rmse": 0.540, "mae": 0.106, "f1": 0.485},
-    "own": {"rmse": 0.56, "mae": 0.101, "f1": 0.448, "accuracy": 0.912},
+    "own": {"rmse": 0.520, "mae": 0.095, "f1": 0.66, "accuracy": 0.929, "pit_distance": 0.05},
 }
-_LOWER = ("rmse", "mae", "nlpd", "crps")
+_LOWER = ("rmse", "mae", "nlpd", "crps", "pit_distance")
 _SITES = _text("""
     Cadmium, nickel and zinc in the soil: 259 training sites, 100 test sites. Networks of two
     latents (unless Q says otherwise), m inducing points for each latent and weight, dense q,
@@ -114,14 +118,38 @@ def _precipitation(record: Record) -> list[str]:
         parts.append(f"### Setting `{setting}`, split `{split}`")
         parts.append(_scores_table(table, beside_paper=(setting, split) == ("paper", "kfold")))
         parts.append(f"The fits of this table took {_fit_seconds(table):.0f} s together.")
-        if split == "kfold":
+        if split == "kfold" and "ZiGP" in set(table["model"]):
             parts.append(_aims(str(setting), table))
         parts.append(_findings(table))
         parts.append("RMSE of each fold, the lowest in bold:")
         parts.append(_fold_table(table))
         if (setting, split) == ("paper", "kfold"):
             parts += _differences(table)
+    own = rows[(rows["setting"] == "own") & (rows["model"] == "ZiGP")]
+    if len(own):
+        parts.append("### Our own ZiGP against all of the above")
+        parts += [_against_all(rows, split) for split in own["split"].unique()]
     return parts
+
+
+def _against_all(rows: pd.DataFrame, split: str) -> str:
+    """The means of our own setting beside the best of all other models on the same split."""
+    here = rows[rows["split"] == split]
+    mine = (here["setting"] == "own") & (here["model"] == "ZiGP")
+    ours = here[mine].mean(numeric_only=True)
+    others = here[~mine].groupby(["model", "setting"]).mean(numeric_only=True)
+    words = []
+    for column in ("rmse", "mae", "f1", "nlpd"):
+        values = others[column].dropna()
+        at = int(values.argmin() if column in _LOWER else values.argmax())
+        model, setting = values.index[at]
+        words.append(
+            f"{_HEADINGS[column]} {ours[column]:.3f}, the best other {values.iloc[at]:.3f} "
+            f"({_NAMES.get(model, model)}, `{setting}`)"
+        )
+    nats = others.loc[("ZiGP", "paper"), "nlpd"] - ours["nlpd"]
+    gain = f"−log P is {nats:.2f} nats a row below that of the paper's ZiGP"
+    return f"`{split}`: {'; '.join(words)}. {gain}."
 
 
 def _settings(name: str) -> str:
@@ -129,9 +157,13 @@ def _settings(name: str) -> str:
     sizes = " × ".join(str(n) for n in own["n_inducing"].values())
     where = "distances in km" if own.get("latlon") else "length-scales for latitude and longitude"
     moving = "fixed" if own.get("learn_inducing") is False else "learned"
+    kernel = "Matérn 3/2" if own["kernel"] == "matern32" else "squared exponential"
+    rate = own["learning_rate"]
+    if isinstance(rate, dict):
+        rate = f"{rate['variational']} (noise {rate['noise']})"
     return (
-        f"{sizes} inducing points ({moving}), squared exponential kernels, {where}, Adam on all "
-        f"rows, {own.get('steps', 1000)} steps at {own.get('learning_rate', 0.05)}, Gaussian noise"
+        f"{sizes} inducing points ({moving}), {kernel} kernels, {where}, Adam on all rows, "
+        f"{own['steps']} steps at {rate}, ZiGP with {precipitation.LIKELIHOODS[name]} noise"
     )
 
 
@@ -190,7 +222,7 @@ def _fit_seconds(table: pd.DataFrame) -> float:
     seconds = table.groupby("model")["seconds"].sum().to_dict()
     shared = seconds.get("GPc", 0.0)
     own = sum(seconds[name] - shared for name in ("GPcr0", "Hurdle") if name in seconds)
-    return own + sum(seconds.get(name, 0.0) for name in ("GPc", "GPr", "ZiGP"))
+    return own + sum(seconds[name] for name in seconds if name not in ("GPcr", "GPcr0", "Hurdle"))
 
 
 def _fold_table(table: pd.DataFrame) -> str:

@@ -49,6 +49,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
             "time": SquaredExponential(3.0),  # type: ignore[call-arg, arg-type]
         },
         "n_inducing": {"space": 10, "time": 100},
+        "learn_inducing": True,
         "learning_rate": 0.05,
         "steps": 1000,
         "tol": 0.0,
