@@ -8,6 +8,7 @@ from zigp.estimators import (
     SparseGPRegressor,
     ZeroInflatedGPRegressor,
 )
+from zigp.storage import load
 
 __all__ = [
     "GPNetworkRegressor",
@@ -16,5 +17,6 @@ __all__ = [
     "SparseGPRegressor",
     "ZeroInflatedGPRegressor",
     "kernels",
+    "load",
     "special",
 ]

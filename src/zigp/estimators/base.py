@@ -5,6 +5,7 @@ Users' outputs are [rows] or [rows, P]; inside, rows run along the last axis, [r
 
 from __future__ import annotations
 
+import os
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -77,6 +78,21 @@ class GPSettings(BaseEstimator):
     random_state: int | np.random.RandomState | None = 0
     verbose: bool = False
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted estimator to a file, which `zigp.load` reads."""
+        from zigp import storage
+
+        check_is_fitted(self)
+        storage.save(self, path)
+
+    def _summary(self) -> dict[str, Any]:
+        """What a file says about the estimator in it, for people and tools to read."""
+        names = getattr(self, "feature_names_in_", None)
+        return {
+            "estimator": type(self).__name__,
+            "columns": None if names is None else [str(name) for name in names],
+        }
+
     def _dtype(self) -> str:
         if str(self.dtype) not in ("float32", "float64"):
             raise ValueError(f"dtype must be 'float32' or 'float64', not {self.dtype!r}.")
@@ -142,6 +158,7 @@ class SparseGP(GPSettings):
             first = self._first_models(rows[counted], self.layout_, sparsity)
         layout = self.layout_
         data = as_batch(rows, values, weights, layout.groups, dtype, layout.exposure)
+        self.seed_, self.n_rows_ = seed, int(np.count_nonzero(weight))
         self.on_lattice_ = isinstance(data.at, Lattice)
         with progress_bar(self._title()) if self.verbose else nullcontext() as show:
             if len(first) == 1:
@@ -167,6 +184,17 @@ class SparseGP(GPSettings):
         self.seconds_, self.stopped_, self.retried_ = best.seconds, best.stopped, best.retried
         self.n_iter_ = len(best.bounds)
         self._structure = self._current_structure()
+
+    def _summary(self) -> dict[str, Any]:
+        trained = {
+            "rows": self.n_rows_,
+            "steps": self.n_iter_,
+            "seconds": round(float(self.seconds_), 3),
+            "bound": float(self.bounds_[-1]),
+            "stopped": self.stopped_,
+            "seed": self.seed_,
+        }
+        return super()._summary() | {"trained": trained}
 
     def _current_structure(self) -> dict[str, str]:
         """The settings that a model's shape follows from."""

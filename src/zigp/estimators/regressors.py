@@ -92,11 +92,13 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         gate_kernel = self.kernel if self.gate_kernel is None else self.gate_kernel
         gate_inputs = self.inputs if self.gate_inputs is None else self.gate_inputs
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
-        f = eqx.tree_at(lambda gp: gp.prior_mean, f, np.asarray(self._start.f_mean, sparsity.dtype))
+        start = self._start
+        del self._start
+        f = eqx.tree_at(lambda gp: gp.prior_mean, f, np.asarray(start.f_mean, sparsity.dtype))
         g = self._latent(
             X, layout, sparsity, gate_kernel, gate_inputs, variance=FIRST_GATE_VARIANCE
         )
-        return zero_inflated_gp(f, g, self._start.likelihood, layout.exposure)
+        return zero_inflated_gp(f, g, start.likelihood, layout.exposure)
 
     def _title(self) -> str:
         return f"{super()._title()} ({self.likelihood_})"

@@ -1,0 +1,226 @@
+"""Fitted estimators as files: safetensors for the arrays, JSON for all else, never any code.
+
+A file is one safetensors file. Its metadata holds, under the key `zigp`, a JSON document: the
+format's version, the library's, a summary of the training for people and tools to read, and the
+estimator itself. That is a tree in which every object is named by its class, out of the classes of
+this package that hold data, and every array by the tensor that it is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as read_tensors
+from safetensors.numpy import save as written_tensors
+
+from zigp import covariances, data, estimators, inducing, kernels, latent, models, signal, training
+from zigp.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
+
+__all__ = ["FORMAT", "load", "read_header", "save"]
+
+FORMAT = 1
+_KEY = "zigp"
+_LARGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors format
+_HOLDING_DATA = (
+    *(covariances, data, inducing, kernels, latent, models, signal, training),
+    *(bernoulli, counts, gated, gaussian, hurdles, latent_noise),
+)
+_CLASSES: dict[str, type] = {
+    f"{module.__name__.removeprefix('zigp.')}.{name}": value
+    for module in _HOLDING_DATA
+    for name, value in vars(module).items()
+    if isinstance(value, type) and is_dataclass(value) and value.__module__ == module.__name__
+}
+_NAMES = {cls: name for name, cls in _CLASSES.items()}
+_ESTIMATORS: dict[str, type] = {name: getattr(estimators, name) for name in estimators.__all__}
+
+
+def save(estimator: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted estimator to a file, whole or not at all.
+
+    Settings that are functions or random generators are left out and are the default again after
+    loading.
+    """
+    if type(estimator).__name__ not in _ESTIMATORS:
+        raise TypeError(f"Only zigp's own estimators can be saved, not {type(estimator).__name__}.")
+    arrays: dict[str, np.ndarray] = {}
+    header = {
+        "format": FORMAT,
+        "library": _library_version(),
+        **estimator._summary(),
+        "content": _packed(estimator, arrays),
+    }
+    text = json.dumps(header, allow_nan=False, ensure_ascii=False)
+    whole = {name: np.array(array, order="C") for name, array in arrays.items()}
+    _write_at_once(Path(path), written_tensors(whole, metadata={_KEY: text}))
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """The estimator in a file, ready to predict or, with `warm_start`, to be trained on.
+
+    Nothing in the file is run: it names classes of this package and holds numbers.
+    """
+    header = read_header(path)
+    raw = Path(path).read_bytes()
+    try:
+        arrays = read_tensors(raw)
+        return _unpacked(header["content"], arrays)
+    except (SafetensorError, KeyError, TypeError, AttributeError, _UnknownError) as error:
+        raise ValueError(f"{path} is damaged: {error}. Save the model again.") from error
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What a file says about itself, without loading it."""
+    path = Path(path)
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        length = int.from_bytes(file.read(8), "little")
+        beginning = file.read(min(length, _LARGEST_HEADER, size))
+    if not beginning.startswith(b'{"__metadata__":{"' + _KEY.encode() + b'":'):
+        raise ValueError(f"{path} is not a zigp model: it does not begin as one.")
+    if len(beginning) < length:
+        raise ValueError(_cut_short(path, 8 + length, size))
+    try:
+        outer = json.loads(beginning)
+        header = json.loads(outer.pop("__metadata__")[_KEY])
+        version = header["format"]
+        claimed = (
+            8 + length + max((entry["data_offsets"][1] for entry in outer.values()), default=0)
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is damaged: its header cannot be read ({error}).") from error
+    if not isinstance(version, int) or version > FORMAT:
+        raise ValueError(
+            f"{path} has format {version}, written by zigp {header.get('library')}; this zigp, "
+            f"{_library_version()}, reads up to format {FORMAT}. Install a newer zigp."
+        )
+    if claimed != size:
+        raise ValueError(_cut_short(path, claimed, size))
+    return header
+
+
+def _cut_short(path: Path, claimed: int, size: int) -> str:
+    return (
+        f"{path} should hold {claimed} bytes by its own header but has {size}: it was cut short or "
+        "changed. Copy or save it again."
+    )
+
+
+def _library_version() -> str:
+    from importlib.metadata import version
+
+    return version("zigp")
+
+
+def _write_at_once(path: Path, content: bytes) -> None:
+    """The file is the old one or the new one, never a part."""
+    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(beside, 0o666 & ~mask)  # as any new file, not as a temporary one
+        os.replace(beside, path)
+    except BaseException:
+        Path(beside).unlink(missing_ok=True)
+        raise
+
+
+# ---------------------------------------------------------------------------------------------
+# Objects as trees of JSON
+
+
+class _UnknownError(Exception):
+    """The tree names what this package does not have."""
+
+
+def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
+    match value:
+        case None | bool() | str() | int():
+            return value
+        case float():
+            return value if np.isfinite(value) else {"float": repr(value)}
+        case np.ndarray() if value.dtype.kind in "OU":
+            if not all(isinstance(v, str) for v in value):
+                raise TypeError("An array of objects that are not text cannot be saved.")
+            return {"texts": [str(v) for v in value], "object": value.dtype == object}
+        case np.ndarray() | np.generic():
+            known = (name for name, array in arrays.items() if array is value)
+            name = next(known, str(len(arrays)))
+            arrays[name] = np.asarray(value)
+            return {"array": name}
+        case tuple() | list():
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return {kind: [_packed(v, arrays) for v in value]}
+        case Mapping():
+            return {"dict": [[_packed(k, arrays), _packed(v, arrays)] for k, v in value.items()]}
+    if type(value) in _NAMES:
+        held = {f.name: _packed(getattr(value, f.name), arrays) for f in fields(value)}
+        return {"is": _NAMES[type(value)], "with": held}
+    if type(value) in _ESTIMATORS.values():
+        settings = value.get_params(deep=False)
+        learned = {k: v for k, v in vars(value).items() if k not in settings}
+        kept = {k: v for k, v in settings.items() if not _cannot_be_kept(v)}
+        return {
+            "estimator": type(value).__name__,
+            "settings": {k: _packed(v, arrays) for k, v in kept.items()},
+            "learned": {k: _packed(v, arrays) for k, v in learned.items()},
+        }
+    raise TypeError(f"A {type(value).__name__} cannot be saved.")
+
+
+def _cannot_be_kept(setting: Any) -> bool:
+    is_function = isinstance(setting, Callable) and type(setting) not in _NAMES  # type: ignore[arg-type]
+    return is_function or isinstance(setting, np.random.RandomState)
+
+
+def _unpacked(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    match tree:
+        case None | bool() | str() | int() | float():
+            return tree
+        case {"float": text}:
+            return float(text)
+        case {"texts": texts, "object": is_object}:
+            return np.array(texts, dtype=object if is_object else str)
+        case {"array": name}:
+            return arrays[name]
+        case {"tuple": items}:
+            return tuple(_unpacked(item, arrays) for item in items)
+        case {"list": items}:
+            return [_unpacked(item, arrays) for item in items]
+        case {"dict": pairs}:
+            return {_unpacked(k, arrays): _unpacked(v, arrays) for k, v in pairs}
+        case {"is": name, "with": held}:
+            return _built(name, {k: _unpacked(v, arrays) for k, v in held.items()})
+        case {"estimator": name, "settings": settings, "learned": learned}:
+            if name not in _ESTIMATORS:
+                raise _UnknownError(f"there is no estimator {name!r}")
+            built = _ESTIMATORS[name](**{k: _unpacked(v, arrays) for k, v in settings.items()})
+            for key, value in learned.items():
+                setattr(built, key, _unpacked(value, arrays))
+            return built
+    raise _UnknownError(f"its content holds {str(tree)[:60]!r}")
+
+
+def _built(name: str, held: dict[str, Any]) -> Any:
+    """An object of one of our classes, with exactly the fields that it has."""
+    if name not in _CLASSES:
+        raise _UnknownError(f"there is no class {name!r}")
+    cls = _CLASSES[name]
+    if held.keys() != {f.name for f in fields(cls)}:
+        raise _UnknownError(f"{name} has other fields than {', '.join(held)}")
+    made: Any = object.__new__(cls)
+    for key, value in held.items():
+        object.__setattr__(made, key, value)
+    return made
