@@ -126,3 +126,30 @@ def test_wrong_groups_are_named(groups, latlon, message):
     X = np.array([[60.0, 20.0, 500.0], [62.0, 22.0, 700.0]])
     with pytest.raises(ValueError, match=message):
         Layout.of(X, groups, latlon, None)
+
+
+def test_columns_are_split_where_rows_form_a_lattice():
+    rng = np.random.default_rng(0)
+    places = rng.uniform(60, 68, (9, 2))
+    station, hour = np.divmod(rng.permutation(9 * 30)[:250], 30)  # some cells are missing
+    X = np.column_stack([places[station], hour])
+    layout = Layout.of(X, None, None, ["lat", "lon", "hour"])
+    assert layout.names == ("lat,lon", "hour")
+    assert layout.groups == ((0, 1), (2,))
+    exposed = np.column_stack([X[:, :2], np.ones(250), X[:, 2]])
+    assert Layout.of(exposed, None, None, None, exposure=2).groups == ((0, 1), (3,))
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.random.default_rng(1).normal(size=(300, 3)),  # scattered
+        np.random.default_rng(2).integers(0, 9, size=(300, 2)),  # cells that hold several rows
+        np.indices((5, 60)).reshape(2, -1).T,  # too few along one side to be worth it
+        np.arange(40.0)[:, None],
+    ],
+)
+def test_other_rows_are_left_together(X):
+    layout = Layout.of(np.asarray(X, float), None, None, None)
+    assert layout.names == ("all",)
+    assert layout.groups == (tuple(range(X.shape[1])),)

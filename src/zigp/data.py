@@ -16,6 +16,7 @@ ColumnList = Iterable[int | str] | int | str  # columns by number or name
 _SMALLEST = 64
 _CELLS_PER_ROW = 16
 _MOST_SPARSE_CELLS = 2_000_000
+_FEWEST_COORDINATES = 8  # along each axis of a lattice that nobody named
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Layout:
     latlon: tuple[int, int] | None
     centre: np.ndarray
     exposure: int | None = None  # a column that no kernel looks at
+    categorical: tuple[int, ...] = ()  # columns of levels, without distances between them
 
     @classmethod
     def of(
@@ -36,13 +38,17 @@ class Layout:
         latlon: Sequence[int | str] | None,
         feature_names: Sequence[str] | None,
         exposure: int | str | None = None,
+        categorical: tuple[int, ...] = (),
     ) -> Layout:
-        """Resolve names to positions, and check that every column is in exactly one group."""
+        """Resolve names to positions, and check that every column is in exactly one group.
+
+        Without groups, columns are split where their rows form a lattice.
+        """
         D = X.shape[1]
         aside = None if exposure is None else column_index(exposure, D, feature_names)
         inputs = [c for c in range(D) if c != aside]
         if column_groups is None:
-            column_groups = {"all": inputs}
+            column_groups = _groups_of_a_lattice(X, inputs, feature_names)
         if not isinstance(column_groups, Mapping):
             column_groups = {str(i): group for i, group in enumerate(column_groups)}
         groups = tuple(
@@ -66,9 +72,9 @@ class Layout:
         centre = X.mean(axis=0)
         if pair is not None:
             centre[list(pair)] = 0.0
-        if aside is not None:
-            centre[aside] = 0.0
-        return cls(groups, tuple(column_groups), pair, centre, aside)
+        for column in (*categorical, *(() if aside is None else (aside,))):
+            centre[column] = 0.0
+        return cls(groups, tuple(column_groups), pair, centre, aside, categorical)
 
     def only(self, columns: Iterable[int]) -> tuple[tuple[int, ...], ...]:
         """The groups, left with just these columns."""
@@ -93,6 +99,25 @@ def column_index(column: int | str, D: int, feature_names: Sequence[str] | None)
     if not -D <= int(column) < D:
         raise ValueError(f"There is no column {column}: X has {D}, counted from 0.")
     return int(column) % D
+
+
+def _groups_of_a_lattice(
+    X: np.ndarray, inputs: list[int], names: Sequence[str] | None
+) -> dict[str, list[int]]:
+    """One column apart from the rest where all rows lie on a lattice of the two, or all together.
+
+    Of several such columns it is the one with the most values: hours rather than stations.
+    """
+    sizes = {c: len(np.unique(X[:, c])) for c in inputs}
+    for column in sorted(inputs, key=lambda c: -sizes[c]):
+        rest = [c for c in inputs if c != column]
+        # A lattice has every value of a column many times over.
+        if rest and _FEWEST_COORDINATES <= sizes[column] <= len(X) // _FEWEST_COORDINATES:
+            found = find_lattice(X, (tuple(rest), (column,)))
+            if found is not None and min(found[0].shape) >= _FEWEST_COORDINATES:
+                called = [str(c) for c in range(X.shape[1])] if names is None else names
+                return {",".join(called[c] for c in g): g for g in (rest, [column])}
+    return {"all": inputs}
 
 
 def find_lattice(

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
+from operator import mul
 
 import equinox as eqx
 import numpy as np
@@ -176,11 +178,17 @@ def _kernel(spec: str | Kernel, group: tuple[int, ...], layout: Layout) -> Kerne
             f"There is no kernel {spec!r}. Choose from {', '.join(KERNELS)}, or pass a kernel "
             "object such as zigp.kernels.Matern32(lengthscale=50)."
         )
-    family = KERNELS[spec]
-    rest = [i for i in range(len(group)) if i not in here]
-    if len(here) < 2 or not rest:
-        return _chordal(family(), list(range(len(group))), here)
-    return _chordal(family().on(*here), list(range(len(group))), here) * family().on(*rest)
+    family, every = KERNELS[spec], list(range(len(group)))
+    levels = [i for i in every if group[i] in layout.categorical]
+    rest = [i for i in every if i not in levels and (len(here) < 2 or i not in here)]
+    parts: list[Kernel] = [Categorical().on(i) for i in levels]
+    if len(here) == 2:
+        parts.insert(0, _chordal(family().on(*here), every, here))
+    if rest:
+        parts.append(family().on(*rest))
+    if len(parts) > 1:
+        return reduce(mul, parts)
+    return _chordal(Categorical() if levels else family(), every, here)
 
 
 def _chordal(kernel: Kernel, columns: list[int], latlon: list[int]) -> Kernel:

@@ -21,7 +21,18 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as written_tensors
 
-from zigp import covariances, data, estimators, inducing, kernels, latent, models, signal, training
+from zigp import (
+    columns,
+    covariances,
+    data,
+    estimators,
+    inducing,
+    kernels,
+    latent,
+    models,
+    signal,
+    training,
+)
 from zigp.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
 
 __all__ = ["FORMAT", "load", "read_header", "save"]
@@ -30,7 +41,7 @@ FORMAT = 1
 _KEY = "zigp"
 _LARGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors format
 _HOLDING_DATA = (
-    *(covariances, data, inducing, kernels, latent, models, signal, training),
+    *(columns, covariances, data, inducing, kernels, latent, models, signal, training),
     *(bernoulli, counts, gated, gaussian, hurdles, latent_noise),
 )
 _CLASSES: dict[str, type] = {

@@ -68,7 +68,7 @@ class Regressor(RegressorMixin, GPSettings):
         """The value that an observation stays below with probability p."""
 
     @abstractmethod
-    def _draws(self, X: np.ndarray, n: int, key: Array, noise: bool) -> np.ndarray:
+    def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
         """Draws [n, rows], each joint over all rows."""
 
     # -- the distribution of one observation ----------------------------------------------------
@@ -193,7 +193,7 @@ class Regressor(RegressorMixin, GPSettings):
         check_is_fitted(self)
         if int(n_samples) != n_samples or n_samples < 1:
             raise ValueError(f"n_samples must be a whole number of at least 1, not {n_samples!r}.")
-        return self._draws(self._checked(X), n_samples, _key(random_state), noise)
+        return self._draws(X, n_samples, _key(random_state), noise)
 
     @entry_point
     def aggregate(
@@ -242,7 +242,7 @@ class Regressor(RegressorMixin, GPSettings):
         key, draws = _key(random_state), []
         for start in range(0, n_samples, _DRAWS_AT_ONCE):
             count = min(_DRAWS_AT_ONCE, n_samples - start)
-            block = self._draws(rows, count, jax.random.fold_in(key, start), noise)
+            block = self._draws(X, count, jax.random.fold_in(key, start), noise)
             draws += [total(draw) / size for draw in block]
         # Centre the draws on the exact mean: only their spread is left to chance.
         drawn = np.stack(draws) - np.mean(draws, axis=0) + mean
@@ -291,9 +291,9 @@ class ModelRegressor(Regressor, SparseGP):
         p = self._over_rows(X, prediction.cdf, along=lines)["p"]
         return p.T.reshape(thresholds.shape)
 
-    def _draws(self, X: np.ndarray, n: int, key: Array, noise: bool) -> np.ndarray:
-        groups = self.layout_.groups
-        drawn = prediction.draw(self.model_, X - self.layout_.centre, groups, n, key, noise=noise)
+    def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
+        rows, groups = self._checked(X) - self.layout_.centre, self.layout_.groups
+        drawn = prediction.draw(self.model_, rows, groups, n, key, noise=noise)
         return np.stack([self._in_user_units(one) for one in drawn])
 
     def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:

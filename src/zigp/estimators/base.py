@@ -22,6 +22,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from zigp import prediction
 from zigp.batch import Lattice
+from zigp.columns import Table
 from zigp.data import ColumnList, Layout, as_batch, column_index, listed
 from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.latent import LatentGP
@@ -100,7 +101,17 @@ class GPSettings(BaseEstimator):
 
     def _checked(self, X: Any) -> np.ndarray:
         """X as numbers, or an error that says what is wrong with it."""
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return validate_data(self, self._as_numbers(X), dtype=np.float64, reset=False)
+
+    def _as_numbers(self, X: Any, *, reset: bool = False) -> Any:
+        """A frame's times and levels as numbers; anything else as it is."""
+        import pandas as pd
+
+        if reset:
+            self.table_ = Table.of(X) if isinstance(X, pd.DataFrame) else None
+        if isinstance(X, pd.DataFrame) and self.table_ is not None:
+            return self.table_.numbers(X)
+        return X
 
 
 class SparseGP(GPSettings):
@@ -143,7 +154,12 @@ class SparseGP(GPSettings):
             names = getattr(self, "feature_names_in_", None)
             counted = rows[weight > 0]
             self.layout_ = Layout.of(
-                counted, self.column_groups, self.latlon, names, getattr(self, "exposure", None)
+                counted,
+                self.column_groups,
+                self.latlon,
+                names,
+                exposure=getattr(self, "exposure", None),
+                categorical=() if self.table_ is None else self.table_.categories,
             )
             self.y_offset_, self.y_scale_ = self._scaling(
                 self._transformed(target), weight, self._exposure_of(rows)
@@ -278,6 +294,7 @@ class SparseGP(GPSettings):
     def _checked_pair(
         self, X: Any, y: Any, *, reset: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
+        X = self._as_numbers(X, reset=reset)
         return validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
 
     def _transformed(self, y: np.ndarray) -> np.ndarray:

@@ -41,6 +41,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     def _checked_pair(
         self, X: Any, y: Any, *, reset: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
+        X = self._as_numbers(X, reset=reset)
         rows, labels = validate_data(self, X, y, dtype=np.float64, reset=reset)
         if reset:
             check_classification_targets(labels)

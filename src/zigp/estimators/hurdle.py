@@ -16,6 +16,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp import prediction
+from zigp.data import Layout
 from zigp.estimators.answers import Regressor
 from zigp.estimators.base import ColumnList, row_weights
 from zigp.estimators.classifier import SparseGPClassifier
@@ -64,7 +65,7 @@ class HurdleGPRegressor(Regressor):
             )
         hurdle = cls(**settings)
         hurdle.classifier_, hurdle.regressor_ = classifier, regressor
-        for name in ("n_features_in_", "feature_names_in_"):
+        for name in ("n_features_in_", "feature_names_in_", "table_"):
             if hasattr(regressor, name):
                 setattr(hurdle, name, getattr(regressor, name))
         return hurdle
@@ -72,10 +73,17 @@ class HurdleGPRegressor(Regressor):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit both models to observations y at inputs X, in your own units."""
         self._check_choices()
-        checked, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
+        numbers = self._as_numbers(X, reset=True)
+        checked, target = validate_data(self, numbers, y, dtype=np.float64, y_numeric=True)
         weight = row_weights(sample_weight, checked)
         again = self.warm_start and hasattr(self, "classifier_")
         classifier, regressor = self._classifier(), self._regressor()
+        if self.column_groups is None:  # those of all rows for both, also where few have amounts
+            names = getattr(self, "feature_names_in_", None)
+            layout = Layout.of(checked, None, self.latlon, names)
+            groups = dict(zip(layout.names, map(list, layout.groups), strict=True))
+            for part in (classifier, regressor):
+                part.set_params(column_groups=groups)
         if again:  # with the settings of now
             classifier = copy.copy(self.classifier_).set_params(**classifier.get_params())
             regressor = copy.copy(self.regressor_).set_params(**regressor.get_params())
@@ -164,7 +172,10 @@ class HurdleGPRegressor(Regressor):
         It is −∞ for what a model that has only seen zeros, or none, holds for impossible.
         """
         check_is_fitted(self)
-        checked, target = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=False)
+        numbers = self._as_numbers(X)
+        checked, target = validate_data(
+            self, numbers, y, dtype=np.float64, y_numeric=True, reset=False
+        )
         weight = row_weights(sample_weight, checked)
         on = target != 0
         rows = np.flatnonzero(on)
@@ -206,10 +217,10 @@ class HurdleGPRegressor(Regressor):
         return np.select([p < negative, p > negative + 1.0 - on], [below, above], 0.0)
 
     @entry_point
-    def _draws(self, X: np.ndarray, n: int, key: Array, noise: bool) -> np.ndarray:
+    def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
         first, second = jax.random.split(key)
         gate = self.classifier_
-        rows, groups = X - gate.layout_.centre, gate.layout_.groups
+        rows, groups = gate._checked(X) - gate.layout_.centre, gate.layout_.groups
         on = prediction.draw(gate.model_, rows, groups, n, first, noise=noise)
         if len(gate.classes_) == 1:
             on = np.broadcast_to(float(gate.classes_[0]), on.shape)

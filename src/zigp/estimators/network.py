@@ -94,6 +94,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     def _checked_pair(
         self, X: Any, y: Any, *, reset: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
+        X = self._as_numbers(X, reset=reset)
         rows = validate_data(self, X, dtype=np.float64, reset=reset)
         if y is None:
             raise ValueError(
