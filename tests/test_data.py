@@ -133,11 +133,11 @@ def test_columns_are_split_where_rows_form_a_lattice():
     places = rng.uniform(60, 68, (9, 2))
     station, hour = np.divmod(rng.permutation(9 * 30)[:250], 30)  # some cells are missing
     X = np.column_stack([places[station], hour])
-    layout = Layout.of(X, None, None, ["lat", "lon", "hour"])
+    layout = Layout.of(X, None, None, ["lat", "lon", "hour"], split=True)
     assert layout.names == ("lat,lon", "hour")
     assert layout.groups == ((0, 1), (2,))
     exposed = np.column_stack([X[:, :2], np.ones(250), X[:, 2]])
-    assert Layout.of(exposed, None, None, None, exposure=2).groups == ((0, 1), (3,))
+    assert Layout.of(exposed, None, None, None, exposure=2, split=True).groups == ((0, 1), (3,))
 
 
 @pytest.mark.parametrize(
@@ -147,9 +147,18 @@ def test_columns_are_split_where_rows_form_a_lattice():
         np.random.default_rng(2).integers(0, 9, size=(300, 2)),  # cells that hold several rows
         np.indices((5, 60)).reshape(2, -1).T,  # too few along one side to be worth it
         np.arange(40.0)[:, None],
+        sparse(per_row=12),
     ],
 )
 def test_other_rows_are_left_together(X):
-    layout = Layout.of(np.asarray(X, float), None, None, None)
+    layout = Layout.of(np.asarray(X, float), None, None, None, split=True)
     assert layout.names == ("all",)
     assert layout.groups == (tuple(range(X.shape[1])),)
+
+
+def test_latitude_and_longitude_stay_together():
+    grid = np.stack(np.meshgrid(np.arange(30.0), np.arange(9.0), np.arange(12.0)), -1).reshape(
+        -1, 3
+    )
+    assert Layout.of(grid, None, None, None, split=True).groups == ((1, 2), (0,))
+    assert Layout.of(grid, None, [0, 1], None, split=True).groups == ((0, 1), (2,))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -39,16 +40,19 @@ class Layout:
         feature_names: Sequence[str] | None,
         exposure: int | str | None = None,
         categorical: tuple[int, ...] = (),
+        split: bool = False,
     ) -> Layout:
         """Resolve names to positions, and check that every column is in exactly one group.
 
-        Without groups, columns are split where their rows form a lattice.
+        Without groups all columns are together, or `split` where rows form a lattice.
         """
         D = X.shape[1]
         aside = None if exposure is None else column_index(exposure, D, feature_names)
         inputs = [c for c in range(D) if c != aside]
         if column_groups is None:
-            column_groups = _groups_of_a_lattice(X, inputs, feature_names)
+            together = [column_index(c, D, feature_names) for c in listed(latlon or [])]
+            found = split and _groups_of_a_lattice(X, inputs, together, feature_names)
+            column_groups = found or {"all": inputs}
         if not isinstance(column_groups, Mapping):
             column_groups = {str(i): group for i, group in enumerate(column_groups)}
         groups = tuple(
@@ -102,22 +106,25 @@ def column_index(column: int | str, D: int, feature_names: Sequence[str] | None)
 
 
 def _groups_of_a_lattice(
-    X: np.ndarray, inputs: list[int], names: Sequence[str] | None
-) -> dict[str, list[int]]:
-    """One column apart from the rest where all rows lie on a lattice of the two, or all together.
+    X: np.ndarray, inputs: list[int], together: list[int], names: Sequence[str] | None
+) -> dict[str, list[int]] | None:
+    """One column apart from the rest where the rows fill at least half a lattice of the two.
 
     Of several such columns it is the one with the most values: hours rather than stations.
     """
     sizes = {c: len(np.unique(X[:, c])) for c in inputs}
-    for column in sorted(inputs, key=lambda c: -sizes[c]):
+    for column in sorted(set(inputs) - set(together), key=lambda c: -sizes[c]):
         rest = [c for c in inputs if c != column]
         # A lattice has every value of a column many times over.
         if rest and _FEWEST_COORDINATES <= sizes[column] <= len(X) // _FEWEST_COORDINATES:
             found = find_lattice(X, (tuple(rest), (column,)))
-            if found is not None and min(found[0].shape) >= _FEWEST_COORDINATES:
+            if found is None:
+                continue
+            shape = found[0].shape
+            if min(shape) >= _FEWEST_COORDINATES and prod(shape) <= 2 * len(X):
                 called = [str(c) for c in range(X.shape[1])] if names is None else names
                 return {",".join(called[c] for c in g): g for g in (rest, [column])}
-    return {"all": inputs}
+    return None
 
 
 def find_lattice(

@@ -53,7 +53,9 @@ class GPSettings(BaseEstimator):
     """The settings that every estimator has.
 
     With several column groups inducing points form a lattice, by default with one at nearly every
-    coordinate. Then, if `learn_inducing` and `steps` are left open, training leaves them where they
+    coordinate. Where `column_groups`, `n_inducing` and kernel objects are not given, a column that
+    varies independently of the others, such as time, is found and becomes a group of its own. On a
+    lattice, if `learn_inducing` and `steps` are left open, training leaves them where they
     are and takes 400 steps; otherwise it moves them too, in 1,000 steps.
 
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
@@ -98,6 +100,11 @@ class GPSettings(BaseEstimator):
         if str(self.dtype) not in ("float32", "float64"):
             raise ValueError(f"dtype must be 'float32' or 'float64', not {self.dtype!r}.")
         return str(self.dtype)
+
+    def _may_split(self) -> bool:
+        """Whether columns may be put into groups: not if sizes or kernels were given for all."""
+        given = (self.kernel, getattr(self, "gate_kernel", None))
+        return self.n_inducing is None and all(k is None or isinstance(k, str) for k in given)
 
     def _checked(self, X: Any) -> np.ndarray:
         """X as numbers, or an error that says what is wrong with it."""
@@ -160,6 +167,7 @@ class SparseGP(GPSettings):
                 names,
                 exposure=getattr(self, "exposure", None),
                 categorical=() if self.table_ is None else self.table_.categories,
+                split=self._may_split(),
             )
             self.y_offset_, self.y_scale_ = self._scaling(
                 self._transformed(target), weight, self._exposure_of(rows)

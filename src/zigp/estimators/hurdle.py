@@ -80,7 +80,7 @@ class HurdleGPRegressor(Regressor):
         classifier, regressor = self._classifier(), self._regressor()
         if self.column_groups is None:  # those of all rows for both, also where few have amounts
             names = getattr(self, "feature_names_in_", None)
-            layout = Layout.of(checked, None, self.latlon, names)
+            layout = Layout.of(checked, None, self.latlon, names, split=self._may_split())
             groups = dict(zip(layout.names, map(list, layout.groups), strict=True))
             for part in (classifier, regressor):
                 part.set_params(column_groups=groups)
