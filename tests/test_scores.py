@@ -40,6 +40,12 @@ def test_crps_of_a_clipped_normal_is_the_closed_form():
     np.testing.assert_allclose(got, exact, rtol=2e-4, atol=1e-6)
 
 
+def test_crps_of_a_whole_normal_is_the_closed_form():
+    y = MEAN + SD * np.random.default_rng(5).normal(size=40)  # some of them negative
+    got = scores.crps(y, below, np.maximum(y, MEAN) + 12 * SD, np.minimum(y, MEAN) - 12 * SD)
+    np.testing.assert_allclose(got, scoringrules.crps_normal(y, MEAN, SD), rtol=2e-4, atol=1e-6)
+
+
 def test_crps_of_a_distribution_with_an_atom_agrees_with_sampling():
     """CRPS = E|Y − y| − ½ E|Y − Y′|."""
     rng, p = np.random.default_rng(1), 0.3

@@ -111,19 +111,25 @@ def covered(y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], level: flo
     return (p >= tail) & ((p <= 1.0 - tail) | (y <= 0))
 
 
-def crps(y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], reach: np.ndarray) -> np.ndarray:
-    """∫_0^∞ (P(Y ≤ t) − [t ≥ y])² dt for each observation, P(Y > reach) being negligible.
+def crps(
+    y: np.ndarray,
+    below: Callable[[np.ndarray], np.ndarray],
+    reach: np.ndarray,
+    lowest: np.ndarray | float = 0.0,
+) -> np.ndarray:
+    """∫ (P(Y ≤ t) − [t ≥ y])² dt for each observation, from `lowest` to `reach`.
 
-    `below` takes thresholds [rows, T]. The nodes crowd near zero and near y.
+    With `lowest` 0 it is that of the distribution clipped at zero; otherwise nothing must lie
+    outside the two. `below` takes thresholds [rows, T]. The nodes crowd near zero and near y.
     """
     x, w = np.polynomial.legendre.leggauss(_CRPS_NODES)
     s, w = 0.5 * (1.0 + x), 0.5 * w
-    crowded, weight = s**2, 2.0 * s * w  # t = s², dt = 2s ds
-    y = np.maximum(y, 0.0)
-    rest = np.maximum(reach - y, 0.0)
-    left, right = y[:, None] * crowded, y[:, None] + rest[:, None] * crowded
-    p = below(np.concatenate([left, right], axis=1))
-    half = len(s)
-    before = y * (p[:, :half] ** 2 @ weight)
-    after = rest * ((1.0 - p[:, half:]) ** 2 @ weight)
-    return before + after
+    crowded, weight = s * s * (3.0 - 2.0 * s), 6.0 * s * (1.0 - s) * w  # t = s²(3 − 2s)
+    y = np.maximum(y, lowest)
+    ends = np.stack([np.broadcast_to(v, y.shape) for v in (lowest, 0.0, y, reach)], axis=1)
+    ends = np.sort(np.clip(ends, ends[:, :1], np.maximum(ends[:, 3:], y[:, None])), axis=1)
+    start, length = ends[:, :-1, None], np.diff(ends, axis=1)[..., None]
+    t = start + length * crowded  # [rows, 3 parts, nodes]
+    p = below(t.reshape(len(y), -1)).reshape(t.shape)
+    gap = p - (t >= y[:, None, None])
+    return np.sum(length * weight * gap**2, axis=(1, 2))

@@ -29,6 +29,7 @@ from zigp.latent import LatentGP
 from zigp.models import Model
 from zigp.progress import progress_bar
 from zigp.runtime import entry_point
+from zigp.sanity import findings
 from zigp.training import Fit, Schedule, Settings, train, train_restarts
 
 __all__ = [
@@ -208,6 +209,19 @@ class SparseGP(GPSettings):
         self.seconds_, self.stopped_, self.retried_ = best.seconds, best.stopped, best.retried
         self.n_iter_ = len(best.bounds)
         self._structure = self._current_structure()
+
+    @entry_point
+    def sanity(self) -> list[str]:
+        """What looks wrong with the fit, a sentence each; empty if nothing does.
+
+        Training that has not converged, length-scales beyond the data or below its spacing, gates
+        that are always open or always shut, inducing points that have collapsed, noise at its
+        floor. It does not look at predictions; see `zigp.checking` for that.
+        """
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", range(self.n_features_in_))
+        called = [name if isinstance(name, str) else f"column {name}" for name in names]
+        return findings(self.model_, called, self.bounds_, self.n_rows_, self.stopped_)
 
     def _summary(self) -> dict[str, Any]:
         trained = {

@@ -186,6 +186,12 @@ class HurdleGPRegressor(Regressor):
             return bound
         return bound + self.regressor_.elbo(_safe_indexing(X, rows), target[rows], weight[rows])
 
+    def sanity(self) -> list[str]:
+        """What looks wrong with either part, a sentence each; empty if nothing does."""
+        check_is_fitted(self)
+        parts = {"Zero or not": self.classifier_, "Amounts": self.regressor_}
+        return [f"{name}: {said}" for name, part in parts.items() for said in part.sanity()]
+
     def _parts(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The probability of not zero, and mean and standard deviation of the amount."""
         check_is_fitted(self)
