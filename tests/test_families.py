@@ -217,3 +217,30 @@ def test_the_decision_is_chosen_on_data_or_given(fitted):
     dear_misses = model.fit_decision(X, y, cost_ratio=20.0)
     assert dear_misses <= model.fit_decision(X, y, cost_ratio=0.05)
     assert model.predict_on(X, 1e9).sum() == 0
+
+
+def test_what_to_expect_if_it_is_on(fitted):
+    family, model, (X, _) = fitted
+    some = X.iloc[:50]
+    mean, sd = model.predict_if_on(some, return_std=True)
+    parts, noise = model.predict_components(some), model.noise_
+    if family in ("gaussian", "gated"):
+        var = sum(value**2 for value in noise.values())
+        np.testing.assert_allclose(mean, parts["latent"], rtol=1e-9)
+        np.testing.assert_allclose(sd, np.sqrt(parts["latent_sd"] ** 2 + var), rtol=1e-9)
+    else:
+        above = 0.5 * noise["log_sd"] ** 2 if family == "hurdle_lognormal" else 0.0
+        level = np.exp(parts["latent"] + 0.5 * parts["latent_sd"] ** 2 + above)
+        np.testing.assert_allclose(mean, level, rtol=1e-4)
+        np.testing.assert_allclose(parts["signal"], model.predict(some), rtol=1e-4)
+    assert np.all(np.isfinite(sd) & (sd > 0))
+
+
+def test_an_index_is_as_uncertain_as_its_draws(fitted):
+    _, model, (X, _) = fitted
+    grid = X.iloc[:200]
+    index = model.aggregate(grid, how="mean", noise=False, n_samples=400, random_state=0)
+    drawn = model.sample(grid, 400, noise=False, random_state=1).mean(axis=1)
+    assert index["mean"].item() == pytest.approx(model.predict(grid).mean())
+    assert drawn.mean() == pytest.approx(index["mean"].item(), abs=4 * drawn.std() / 20 + 1e-3)
+    assert index["sd"].item() == pytest.approx(drawn.std(), rel=0.2)

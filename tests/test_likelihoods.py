@@ -258,3 +258,30 @@ def test_the_expectation_of_a_square_is_mean_square_plus_variance(marginals):
 
 def _square(g, a):
     return a * g * g
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_clean_is_the_mean_of_what_is_observed(name):
+    likelihood = CASES[name][0]
+    n = 40_000
+    values = {
+        "g": jnp.tile(jnp.asarray(G_MEAN), (n, 1)),
+        "f": jnp.tile(jnp.asarray(F_MEAN), (n, 1)),
+    }
+    drawn = np.asarray(likelihood.observe(jax.random.key(0), SIGNAL, values))
+    clean = np.asarray(likelihood.clean(SIGNAL, values))
+    np.testing.assert_allclose(clean, np.broadcast_to(clean[0], clean.shape), rtol=1e-12)
+    assert np.all(np.abs(drawn.mean(axis=0) - clean[0]) < 5 * drawn.std(axis=0) / np.sqrt(n))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_moments_of_what_is_clean_are_those_of_draws(name, marginals):
+    likelihood, rng, n = CASES[name][0], np.random.default_rng(5), 200_000
+    values = {
+        key: jnp.asarray(mean + np.sqrt(var) * rng.normal(size=(n, 4)))
+        for key, mean, var in (("g", G_MEAN, G_VAR), ("f", F_MEAN, F_VAR))
+    }
+    drawn = np.asarray(likelihood.clean(SIGNAL, values))
+    found = likelihood.clean_moments(SIGNAL, marginals)
+    np.testing.assert_allclose(found.mean, drawn.mean(axis=0), rtol=0.02)
+    np.testing.assert_allclose(found.var, drawn.var(axis=0), rtol=0.1)

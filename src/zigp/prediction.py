@@ -33,6 +33,7 @@ __all__ = [
     "latent",
     "log_between",
     "moments",
+    "moments_if_on",
     "network",
     "over_rows",
     "probability",
@@ -42,6 +43,7 @@ __all__ = [
 _ROWS_AT_ONCE = 6_144  # with 1,000 inducing points a chunk takes about a quarter of a GB
 _MOST_JOINT_ROWS = 6_000  # rows drawn jointly without a lattice to lean on
 _MOST_JOINT_CELLS = 4_000_000
+_WIDE_OPEN = 40.0  # Φ of it is 1
 _NUMBERS_AT_ONCE = 16_000_000  # in the draws of one block
 
 
@@ -71,6 +73,16 @@ def over_rows(
 
 
 @eqx.filter_jit
+def moments_if_on(model: Model, at: Rows) -> dict[str, Array]:
+    """Mean and standard deviation of an observation where the gate of g is wide open."""
+    signal, marginals = model.with_local(at)
+    g = marginals["g"]
+    marginals["g"] = Moments(jnp.full_like(g.mean, _WIDE_OPEN), jnp.zeros_like(g.var))
+    y = model.likelihood.moments(signal, marginals)
+    return {"mean": y.mean, "sd": jnp.sqrt(y.var)}
+
+
+@eqx.filter_jit
 def moments(model: Model, at: Rows) -> dict[str, Array]:
     """Mean and standard deviation of a new observation."""
     y = model.likelihood.moments(*model.with_local(at))
@@ -89,7 +101,7 @@ def components(model: Model, at: Rows) -> dict[str, Array]:
     """Gate, latent and signal of the zero-inflated GP, each with its standard deviation."""
     marginals = model.marginals(at)
     gate, latent = (factor.moments(marginals) for factor in model.signal.factors())
-    signal = model.signal.moments(marginals)
+    signal = model.likelihood.clean_moments(model.signal, marginals)
     out = {}
     for name, part in (("gate", gate), ("latent", latent), ("signal", signal)):
         out[name], out[f"{name}_sd"] = part.mean, jnp.sqrt(part.var)
@@ -217,7 +229,7 @@ def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> 
     whole = model.likelihood.whole(model.signal)
     if noise:
         return model.likelihood.observe(keys[0], whole, values)
-    return jax.vmap(whole.value)(values)
+    return model.likelihood.clean(whole, values)
 
 
 @eqx.filter_jit

@@ -32,7 +32,7 @@ from jax import Array
 from zigp.latent import Moments
 from zigp.special import normal_cdf, probit_moments
 
-__all__ = ["Gate", "Latent", "Product", "Signal", "Sum", "Total"]
+__all__ = ["Gate", "Latent", "Product", "Signal", "Sum", "Total", "times"]
 
 Marginals = Mapping[str, Moments]
 Nodes = Mapping["Signal", Array]
@@ -175,7 +175,7 @@ class Product(Signal):
 
     def moments(self, marginals: Marginals) -> Moments:
         parts = ((part, part.moments(marginals)) for part in self.parts)
-        return reduce(_times, (_aligned(m, part.axes, self.axes) for part, m in parts))
+        return reduce(times, (_aligned(m, part.axes, self.axes) for part, m in parts))
 
     def value(self, values: Mapping[str, Array]) -> Array:
         parts = (_aligned(part.value(values), part.axes, self.axes) for part in self.parts)
@@ -198,7 +198,7 @@ class Product(Signal):
             (part, part.given(marginals, nodes, fixed=fixed or i != self._free))
             for i, part in enumerate(self.parts)
         )
-        return reduce(_times, (_aligned(m, part.axes, self.axes) for part, m in parts))
+        return reduce(times, (_aligned(m, part.axes, self.axes) for part, m in parts))
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,8 @@ class Total(Signal):
         return Moments(jnp.sum(terms.mean, axis), jnp.sum(terms.var, axis))
 
 
-def _times(a: Moments, b: Moments) -> Moments:
+def times(a: Moments, b: Moments) -> Moments:
+    """The moments of a product of independent signals."""
     var = a.mean**2 * b.var + b.mean**2 * a.var + a.var * b.var
     return Moments(a.mean * b.mean, var)
 

@@ -166,6 +166,17 @@ class HurdleGPRegressor(Regressor):
         check_is_fitted(self)
         return _prob_on(self.classifier_, X)
 
+    def predict_if_on(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """The expected amount at each row if it is not zero there.
+
+        It says how much there is where there is something, not how much to expect: that is
+        `predict`.
+        """
+        check_is_fitted(self)
+        return self.regressor_.predict(X, return_std)
+
     def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """The lower bound on log p(y): that of zero or not, plus that of the amounts not zero.
 

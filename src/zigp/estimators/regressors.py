@@ -139,6 +139,19 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         return self._over_rows(X, prediction.components)["gate"]
 
     @entry_point
+    def predict_if_on(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """The expected observation at each row if the signal is fully on there.
+
+        It says how much there is where there is something, not how much to expect: that is
+        `predict`, which also counts how likely the signal is to be off.
+        """
+        out = self._over_rows(X, prediction.moments_if_on)
+        mean = self._in_user_units(out["mean"])
+        return (mean, self.y_scale_ * out["sd"]) if return_std else mean
+
+    @entry_point
     def predict_components(self, X: ArrayLike) -> pd.DataFrame:
         """Gate, latent and signal at each row, each with its standard deviation."""
         out = self._over_rows(X, prediction.components)

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import PRNGKeyArray
@@ -13,7 +14,7 @@ from jaxtyping import PRNGKeyArray
 from zigp.batch import Batch
 from zigp.latent import Moments
 from zigp.predictive import Predictive
-from zigp.signal import Gate, Latent, Marginals, Signal
+from zigp.signal import Gate, Latent, Marginals, Signal, times
 
 __all__ = ["Amounts", "Likelihood", "LogAmounts", "gate_and_latent"]
 
@@ -41,6 +42,14 @@ class Likelihood(eqx.Module):
         """The signal with those latents in it."""
         return signal
 
+    def clean(self, signal: Signal, values: Mapping[str, Array]) -> Array:
+        """The expected observation where the latents take these values."""
+        return jax.vmap(signal.value)(values)
+
+    def clean_moments(self, signal: Signal, marginals: Marginals) -> Moments:
+        """Mean and variance of that, over the latents."""
+        return signal.moments(marginals)
+
     @abstractmethod
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
         """Draw observations where the latents take these values, [draws, leading axes, inputs]."""
@@ -55,7 +64,25 @@ class Amounts(Likelihood):
 
 
 class LogAmounts(Amounts):
-    """Amounts or counts that the latent f is the logarithm of."""
+    """Amounts or counts that the latent f is the logarithm of.
+
+    The mean amount is exp(f + c), the signal Φ(g) exp(f + c).
+    """
+
+    @property
+    def above(self) -> Array | float:
+        """c, by how much the logarithm of the mean is above f."""
+        return 0.0
+
+    def clean(self, signal: Signal, values: Mapping[str, Array]) -> Array:
+        gate, latent = gate_and_latent(signal)
+        return jax.vmap(gate.value)(values) * jnp.exp(jax.vmap(latent.value)(values) + self.above)
+
+    def clean_moments(self, signal: Signal, marginals: Marginals) -> Moments:
+        gate, latent = gate_and_latent(signal)
+        on, f = gate.moments(marginals), latent.moments(marginals)
+        mean = jnp.exp(f.mean + 0.5 * f.var + self.above)
+        return times(on, Moments(mean, mean**2 * jnp.expm1(f.var)))
 
     def exposed(self, f: Moments, exposure: Array) -> Moments:
         return Moments(f.mean + jnp.log(exposure), f.var)

@@ -79,6 +79,10 @@ class HurdleLognormal(Hurdle):
         """σ²."""
         return from_excess(self.excess)
 
+    @property
+    def above(self) -> Array:
+        return 0.5 * self.noise
+
     def amount_density(self, y: Array, f: Moments) -> Array:
         error = (jnp.log(y) - f.mean) ** 2 + f.var
         return -jnp.log(y) - 0.5 * (jnp.log(2.0 * np.pi * self.noise) + error / self.noise)
