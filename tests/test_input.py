@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from zigp import SparseGPRegressor, ZeroInflatedGPRegressor
@@ -31,13 +32,19 @@ ERRORS = {
     "infinity in y": (X, with_value(Y, -np.inf), None, "Input y contains infinity"),
     "text in X": ([["a"]] * 30, Y, None, "could not convert string to float"),
     "text in y": (X, np.array(["wet"] * 30, object), None, "could not convert string to float"),
+    "text in a column of a frame": (
+        pd.DataFrame({"place": ["a"] * 30}), Y, None, "Column 'place' holds text",
+    ),
+    "a column of a frame twice": (
+        pd.DataFrame(np.ones((30, 2)), columns=["x", "x"]), Y, None, "'x' more than once",
+    ),
     "X and y of different lengths": (X, Y[:-1], None, "inconsistent numbers of samples"),
     "X with one dimension": (X[:, 0], Y, None, "Expected 2D array, got 1D array instead"),
     "y with two columns": (X, np.column_stack([Y, Y]), None, "y should be a 1d array"),
     "complex numbers in X": (X + 1j, Y, None, "Complex data not supported"),
     "a negative sample weight": (X, Y, with_value(np.ones(30), -1), "Negative values in data"),
     "all sample weights zero": (X, Y, np.zeros(30), "at least one non-zero number"),
-}
+}  # fmt: skip
 
 # input: (X, y, new X, predictions, tolerance)
 FITS = {
@@ -47,6 +54,14 @@ FITS = {
     "y constant": (X, np.full(30, 7.0), X[::5], np.full(6, 7.0), 0.2),
     "a constant column in X": (
         np.column_stack([X, np.ones(30)]), 3 + np.sin(X[:, 0]), None, 3 + np.sin(X[:, 0]), 0.1,
+    ),
+    "a column of times": (
+        pd.DataFrame({"when": pd.Timestamp("2026-01-01") + pd.to_timedelta(X[:, 0], "h")}),
+        3 + np.sin(X[:, 0]), None, 3 + np.sin(X[:, 0]), 0.1,
+    ),
+    "a column of levels": (
+        pd.DataFrame({"gear": pd.Categorical(["net", "trap", "line"] * 10)}),
+        [1.0, 2.0, 0.0] * 10, None, [1.0, 2.0, 0.0] * 10, 0.15,
     ),
     "all rows of X the same": (np.ones((30, 1)), Y, np.ones((1, 1)), [Y.mean()], 0.1),
     "fewer rows than inducing points": (X[15:20], Y[15:20] + 1, X[15:20], Y[15:20] + 1, 0.3),

@@ -1,0 +1,96 @@
+"""scikit-learn's own checks of every estimator, and its tools around them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
+from sklearn.ensemble import StackingRegressor
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from zigp import (
+    GPNetworkRegressor,
+    HurdleGPRegressor,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    ZeroInflatedGPRegressor,
+)
+
+SMALL = {"steps": 40, "n_inducing": 6, "learning_rate": 0.1, "column_groups": None}
+ESTIMATORS = [
+    SparseGPRegressor(**SMALL),
+    ZeroInflatedGPRegressor(**SMALL),
+    HurdleGPRegressor(**SMALL),
+    SparseGPClassifier(**SMALL),
+    GPNetworkRegressor(1, n_restarts=1, **SMALL),
+]
+WEIGHTS = "rounding is amplified over the steps; the bounds themselves are compared below"
+
+
+@parametrize_with_checks(
+    ESTIMATORS,
+    expected_failed_checks=lambda estimator: {
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
+    },
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame({"a": RNG.uniform(0, 6, 90), "b": RNG.uniform(0, 6, 90)})
+Y = np.where(X["a"] > 3, np.sin(X["b"]) + 2.0, 0.0).round(2)
+FIT = {"steps": 30, "n_inducing": 8}
+
+
+@pytest.mark.parametrize("make", [SparseGPRegressor, ZeroInflatedGPRegressor, HurdleGPRegressor])
+def test_weights_are_repetitions_in_the_bound(make):
+    weight = np.tile([0, 1, 2], 30)
+    model = make(**FIT).fit(X, Y, sample_weight=weight)
+    again = np.repeat(np.arange(90), weight)
+    repeated = model.elbo(X.iloc[again], Y[again])
+    assert model.elbo(X, Y, sample_weight=weight) == pytest.approx(repeated, rel=1e-10)
+
+
+def test_models_work_inside_pipelines_searches_and_stacks():
+    scaled = make_pipeline(StandardScaler(), ZeroInflatedGPRegressor(**FIT))
+    assert np.isfinite(cross_val_score(scaled, X, Y, cv=2)).all()
+    search = GridSearchCV(SparseGPRegressor(**FIT), {"kernel": ["matern12", "matern32"]}, cv=2)
+    assert search.fit(X, Y).best_params_["kernel"] in ("matern12", "matern32")
+    logs = TransformedTargetRegressor(
+        SparseGPRegressor(**FIT), func=np.log1p, inverse_func=np.expm1
+    )
+    assert logs.fit(X, Y).predict(X).shape == (90,)
+    stack = StackingRegressor(
+        [("gp", SparseGPRegressor(**FIT)), ("line", LinearRegression())], LinearRegression(), cv=2
+    )
+    assert stack.fit(X, Y).score(X, Y) > LinearRegression().fit(X, Y).score(X, Y)
+
+
+def test_group_splitters_and_weights_reach_the_model():
+    groups = (X["a"] // 2).astype(int)
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = SparseGPRegressor(**FIT).set_fit_request(sample_weight=True)
+        params = {"sample_weight": np.ones(90), "groups": groups}
+        scores = cross_val_score(model, X, Y, cv=GroupKFold(2), params=params)
+    assert scores.shape == (2,)
+
+
+def test_models_cross_processes_and_pickles():
+    model = ZeroInflatedGPRegressor(**FIT).fit(X, Y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert not hasattr(clone(model), "model_")
+    parts = Parallel(n_jobs=2)(delayed(model.predict)(part) for part in (X[:45], X[45:]))
+    np.testing.assert_allclose(np.concatenate(parts), model.predict(X), rtol=1e-12)
