@@ -181,8 +181,18 @@ def test_times_can_be_dates():
 def test_mistakes_are_told():
     with pytest.raises(ValueError, match="by must be 'time', 'future', 'space' or 'site'"):
         checking.folds(TABLE, "hour", "hour")
-    with pytest.raises(ValueError, match="X has no column 'minute'; it has east, north, hour"):
+    with pytest.raises(
+        ValueError, match="X has no column 'minute'; it has 'east', 'north', 'hour'"
+    ):
         checking.folds(TABLE, "time", "minute")
+    with pytest.raises(ValueError, match="12 times, too few for n_splits=20"):
+        checking.folds(TABLE, "time", "hour", 20)
+
+
+def test_sites_may_have_names():
+    named = TABLE.assign(site=TABLE["east"].map({0: "a", 1: "b", 9: "c"}))
+    found = checking.folds(named, "site", "site", None)
+    assert [set(named["site"].iloc[test]) for _, test in found] == [{"a"}, {"b"}, {"c"}]
 
 
 # -- with real estimators -------------------------------------------------------------------------

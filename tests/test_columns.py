@@ -59,7 +59,9 @@ def test_calendars_without_leap_days_are_kept():
     days = [cftime.datetime(2024, *day, calendar="noleap") for day in ((2, 28), (3, 1))]
     frame = pd.DataFrame({"when": pd.Series(days, dtype=object)})
     np.testing.assert_allclose(numbers(frame)["when"], [0.0, 24.0])
-    with pytest.raises(ValueError, match=r"without zone \(noleap\) .* without zone \(standard\)"):
+    gap = pd.DataFrame({"when": pd.Series([*days, None], dtype=object)})
+    np.testing.assert_allclose(numbers(gap, of=frame)["when"], [0.0, 24.0, np.nan])
+    with pytest.raises(ValueError, match=r"zone \(cftime noleap\) .* without zone \(standard\)"):
         numbers(FRAME[["when"]], of=frame)
 
 
@@ -82,6 +84,7 @@ def test_levels_that_are_new_are_told(fitted):
         (pd.to_timedelta(np.arange(N), "h"), "Column 'odd' holds values of type timedelta64"),
         ([{"a": 1}] * N, "Column 'odd' holds values of type object"),
         (np.ones(N) * 1j, "Column 'odd' holds complex numbers"),
+        (pd.cut(np.arange(N), 3), "Column 'odd' has levels that are neither text nor numbers"),
     ],
 )
 def test_other_types_name_the_column(values, message):
@@ -109,6 +112,8 @@ def test_columns_that_are_missing_new_or_in_another_order_are_told(fitted):
         fitted.predict(FRAME.assign(extra=1.0))
     with pytest.raises(ValueError, match="in the same order"):
         fitted.predict(FRAME[["gear", "when", "depth"]])
+    with pytest.raises(ValueError, match="'gear' more than once"):
+        fitted.predict(FRAME[["when", "gear", "gear"]])
     with pytest.raises(ValueError, match="'depth' more than once"):
         zigp.SparseGPRegressor(steps=1).fit(FRAME[["depth", "when", "depth"]], Y)
 
@@ -130,9 +135,23 @@ def test_what_a_file_remembers_of_the_columns(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict(FRAME[5:]), fitted.predict(FRAME[5:]))
 
 
-def test_a_hurdle_reads_times_once_for_both_parts():
-    model = zigp.HurdleGPRegressor(steps=5, n_inducing=6).fit(FRAME, Y)
-    late = FRAME.iloc[7:]
-    assert np.isfinite(model.predict(late)).all()
-    assert model.sample(late, 2, random_state=0).shape == (2, N - 7)
-    assert np.isfinite(model.elbo(late, Y[7:]))
+def test_a_hurdle_of_times_is_a_hurdle_of_hours():
+    """Also where the second part has not seen the first of the times."""
+    times, hours = FRAME[["when", "depth"]], FRAME[["depth"]].assign(when=np.arange(N))
+    hours, late = hours[["when", "depth"]], slice(7, None)
+    model, other = (zigp.HurdleGPRegressor(steps=5, n_inducing=6).fit(t, Y) for t in (times, hours))
+    np.testing.assert_allclose(model.predict(times[late]), other.predict(hours[late]), rtol=1e-9)
+    ours, theirs = (
+        m.sample(t[late], 2, random_state=0) for m, t in ((model, times), (other, hours))
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    assert model.elbo(times, Y) == pytest.approx(other.elbo(hours, Y), rel=1e-9)
+
+
+def test_longitude_may_come_first():
+    rng = np.random.default_rng(1)
+    X, y = rng.uniform([20, 60], [25, 65], size=(60, 2)), rng.normal(size=60)
+    first = zigp.SparseGPRegressor(steps=20, n_inducing=6, latlon=[1, 0]).fit(X, y)
+    second = zigp.SparseGPRegressor(steps=20, n_inducing=6, latlon=[0, 1]).fit(X[:, ::-1], y)
+    assert first.model_.latents["f"].kernels[0].kernel.metric == "chordal"
+    assert first.elbo(X, y) == pytest.approx(second.elbo(X[:, ::-1], y), abs=5.0)

@@ -23,10 +23,11 @@ def test_a_good_fit_has_nothing_to_say():
     assert ZeroInflatedGPRegressor(n_inducing=15, steps=1500).fit(X, ON_AND_OFF).sanity() == []
 
 
-def test_training_that_was_cut_short():
-    assert "Not converged: over the last 3 steps" in said(
-        SparseGPRegressor(n_inducing=15, steps=30, schedule="constant"), X, WAVE
-    )
+@pytest.mark.parametrize("schedule", ["constant", "cosine"])
+def test_training_that_was_cut_short(schedule):
+    words = said(SparseGPRegressor(n_inducing=15, steps=60, schedule=schedule), X, WAVE)
+    assert "Not converged: over the last quarter of its 60 steps" in words
+    assert "4 steps are too few" in said(SparseGPRegressor(n_inducing=15, steps=4), X, WAVE)
 
 
 @pytest.mark.parametrize(
@@ -56,5 +57,5 @@ def test_noise_at_its_floor():
 
 
 def test_a_hurdle_speaks_for_both_parts():
-    model = HurdleGPRegressor(n_inducing=8, steps=20, schedule="constant").fit(X, ON_AND_OFF)
+    model = HurdleGPRegressor(n_inducing=8, steps=30, schedule="constant").fit(X, ON_AND_OFF)
     assert {line.split(":")[0] for line in model.sanity()} == {"Zero or not", "Amounts"}

@@ -194,12 +194,46 @@ def test_a_header_that_claims_more_than_the_file_holds_is_refused(saved, tmp_pat
             "its content holds",
         ),
         (lambda content: content["settings"].update(colour="red"), "colour"),
+        (lambda content: content["learned"].update(y_scale_={"float": "one"}), "one"),
+        (lambda content: content["learned"].update(y_scale_={"dict": [[1]]}), "unpack"),
     ],
 )
 def test_only_our_own_classes_are_built(saved, tmp_path, change, message):
     path = rewritten(saved[1], tmp_path / "bad.zigp", lambda header, _: change(header["content"]))
     with pytest.raises(ValueError, match=rf"bad\.zigp is damaged: .*{message}"):
         zigp.load(path)
+
+
+def test_damaged_offsets_are_told(saved, tmp_path):
+    def offsets(header, outer):
+        outer["0"]["data_offsets"] = []
+
+    path = rewritten(saved[1], tmp_path / "bad.zigp", offsets)
+    with pytest.raises(ValueError, match=r"bad\.zigp is damaged: its header cannot be read"):
+        zigp.load(path)
+
+
+def test_settings_may_be_numpy_and_pandas(tmp_path):
+    model = zigp.ZeroInflatedGPRegressor(
+        steps=np.int64(2), n_inducing=np.int64(4), inputs=X.columns, resolution=np.float64(0.1)
+    ).fit(X, Y)
+    model.save(tmp_path / "m.zigp")
+    again = zigp.load(tmp_path / "m.zigp").set_params(warm_start=True)
+    assert again.inputs == ["east", "hour"]
+    assert again.set_params(inputs=X.columns).fit(X, Y).elbo(X, Y) > model.elbo(X, Y)
+
+
+def test_permissions_stay_as_they_were(saved, tmp_path):
+    path = tmp_path / "m.zigp"
+    saved[0].save(path)
+    plain = tmp_path / "plain"
+    plain.touch()
+    assert path.stat().st_mode == plain.stat().st_mode
+    path.chmod(0o600)
+    (tmp_path / "link").symlink_to(path)
+    saved[0].save(tmp_path / "link")
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_a_write_that_fails_leaves_the_old_file(saved, tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ Everything here asks an estimator only what any user can ask it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from sklearn.model_selection import (
 from sklearn.utils import _safe_indexing, check_random_state
 
 from zigp import scores
+from zigp.columns import Table
+from zigp.data import column_index, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +81,7 @@ def zero_count(
     draws = model.sample(X, n_samples, random_state=random_state)
     counts = np.sum(np.abs(draws) <= tol, axis=tuple(range(1, draws.ndim)))
     lower, upper = np.quantile(counts, [0.05, 0.95])
-    tail = min(np.mean(counts <= observed), np.mean(counts >= observed))
+    tail = (1 + min(np.sum(counts <= observed), np.sum(counts >= observed))) / (1 + n_samples)
     return ZeroCount(observed, expected, float(lower), float(upper), float(min(1.0, 2.0 * tail)))
 
 
@@ -123,39 +126,36 @@ def score_table(
     """How good a model's predictions of y are: amounts, zero or not, and whole distributions.
 
     `resolution` is the step that y is recorded in. With it an observation stands for the cell that
-    it was rounded from, which gives −log P (`nlpd`) and the PIT's distance from uniform, and
-    predictions count as not zero from there on; without it zero means exactly zero. CRPS is that
-    of the distribution, clipped at zero where no y is negative; Brier scores the probability of
-    not zero.
+    it was rounded from, which gives −log P (`nlpd`) and the PIT's distance from uniform, and a
+    prediction counts as not zero from one step on; without it zero means exactly zero. Where no y
+    is negative, predictions and their CRPS are clipped at zero. Brier scores the probability of not
+    zero. The CRPS of counts is approximate, to about a hundredth of a count.
     """
     values = np.asarray(y, float)
     mean, sd = model.predict(X, return_std=True)
-    tol = 0.5 * resolution if resolution else 0.0
-    far = 12.0 * sd
+    positive, far = bool(np.all(values >= 0)), 12.0 * sd
     crps = scores.crps(
         values,
         lambda t: model.prob_below(X, t),
         np.maximum(values, mean) + far,
-        0.0 if np.all(values >= 0) else np.minimum(values, mean) - far,
+        0.0 if positive else np.minimum(values, mean) - far,
     )
+    amount = np.clip(mean, 0.0, None) if positive else mean
     found = {
-        "rmse": float(np.sqrt(np.mean((mean - values) ** 2))),
-        "mae": float(np.mean(np.abs(mean - values))),
-        "bias": float(np.mean(mean - values)),
+        "rmse": float(np.sqrt(np.mean((amount - values) ** 2))),
+        "mae": float(np.mean(np.abs(amount - values))),
+        "bias": float(np.mean(amount - values)),
         "crps": float(np.mean(crps)),
         "coverage90": float(coverage(model, X, values, (0.9,))["covered"].iloc[0]),
     }
+    tol = 0.5 * resolution if resolution else 0.0
+    on = np.abs(values) > tol
     if resolution:
-        found |= scores.class_scores(np.abs(values) > tol, np.abs(mean) >= resolution)
-        found["nlpd"] = float(
-            np.mean(
-                scores.log_score(values, lambda a, b: model.log_prob_between(X, a, b), resolution)
-            )
-        )
+        cells = scores.log_score(values, lambda a, b: model.log_prob_between(X, a, b), resolution)
         u = scores.pit(values, lambda t: model.prob_below(X, t), resolution)
-        found["pit_distance"] = scores.distance_from_uniform(u)
-    if resolution or getattr(model, "_has_atom", False):
-        on = np.abs(values) > tol
+        found |= scores.class_scores(on, np.abs(amount) >= resolution)
+        found |= {"nlpd": float(np.mean(cells)), "pit_distance": scores.distance_from_uniform(u)}
+    with suppress(ValueError):  # without a resolution only an atom has a probability
         found["brier"] = float(np.mean((1.0 - model.prob_zero(X, tol) - on) ** 2))
     return found
 
@@ -194,7 +194,9 @@ def morans_i(
 
     z = np.asarray(residuals, float)
     z = z - z.mean()
-    where = np.asarray(coordinates, float).reshape(len(z), -1)
+    if not z.any():
+        return MoransI(0.0, -1.0 / (len(z) - 1), 1.0)
+    where = _numbers(coordinates).reshape(len(z), -1)
     spread = where.std(axis=0)
     where = where / np.where(spread > 0, spread, 1.0)
     near = NearestNeighbors(n_neighbors=min(neighbours, len(z) - 1)).fit(where)
@@ -217,7 +219,7 @@ def folds(
     X: Any,
     by: str,
     columns: str | int | Sequence[str | int],
-    n_splits: int = 5,
+    n_splits: int | None = 5,
     random_state: int | None = 0,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Rows to train and to test on, for scikit-learn's `cv=`.
@@ -227,8 +229,19 @@ def folds(
     - `space`: regions of neighbouring places (k-means), each held out in turn.
     - `site`: whole places held out; with `n_splits=None` one at a time.
     """
-    where = _columns_of(X, columns)
-    rows = np.arange(len(where))
+    if by not in ("time", "future", "space", "site"):
+        raise ValueError(f"by must be 'time', 'future', 'space' or 'site', not {by!r}.")
+    chosen = _columns_of(X, columns)
+    rows = np.arange(len(chosen))
+    if by == "site":
+        label = _labels(chosen)
+        if n_splits is None:
+            return list(LeaveOneGroupOut().split(rows, groups=label))
+        shuffled = GroupKFold(n_splits, shuffle=True, random_state=random_state)
+        return list(shuffled.split(rows, groups=label))
+    if n_splits is None:
+        raise ValueError("n_splits=None, one at a time, is for by='site'.")
+    where = _numbers(chosen)
     if by == "future":
         times = np.unique(where[:, 0])
         return [
@@ -237,22 +250,17 @@ def folds(
         ]
     places, label = np.unique(where, axis=0, return_inverse=True)
     label = label.reshape(-1)
+    if len(places) < n_splits:
+        raise ValueError(f"There are {len(places)} {by}s, too few for n_splits={n_splits}.")
     if by == "time":
         blocks = np.array_split(np.arange(len(places)), n_splits)
         group = np.repeat(np.arange(n_splits), [len(b) for b in blocks])[label]
-    elif by == "space":
+    else:
         from sklearn.cluster import KMeans
 
         unit = places.std(axis=0)
         scaled = places / np.where(unit > 0, unit, 1.0)
         group = KMeans(n_splits, n_init=10, random_state=random_state).fit_predict(scaled)[label]
-    elif by == "site":
-        if n_splits is None:
-            return list(LeaveOneGroupOut().split(rows, groups=label))
-        shuffled = GroupKFold(n_splits, shuffle=True, random_state=random_state)
-        return list(shuffled.split(rows, groups=label))
-    else:
-        raise ValueError(f"by must be 'time', 'future', 'space' or 'site', not {by!r}.")
     return list(LeaveOneGroupOut().split(rows, groups=group))
 
 
@@ -287,18 +295,27 @@ def _splits(
     yield from (cv.split(X, y, groups) if hasattr(cv, "split") else cv)
 
 
-def _columns_of(X: Any, columns: str | int | Sequence[str | int]) -> np.ndarray:
-    """Some columns as numbers, times in hours."""
-    from zigp.columns import Table
-
-    chosen = [columns] if isinstance(columns, (str, int)) else list(columns)
+def _columns_of(X: Any, columns: str | int | Sequence[str | int]) -> Any:
+    """Some columns, by name or by number."""
     if hasattr(X, "columns"):
-        if missing := [c for c in chosen if c not in X.columns]:
-            known = ", ".join(map(str, X.columns))
-            raise ValueError(f"X has no column {missing[0]!r}; it has {known}.")
-        part = X[chosen]
-        return Table.of(part).numbers(part).to_numpy(float)
-    return np.asarray(X, float)[:, [int(c) for c in chosen]]
+        chosen = [column_index(c, X.shape[1], list(X.columns)) for c in listed(columns)]
+        return X.iloc[:, chosen]
+    array = np.asarray(X)
+    return array[:, [column_index(c, array.shape[1], None) for c in listed(columns)]]
+
+
+def _numbers(table: Any) -> np.ndarray:
+    """A table as numbers, times in hours."""
+    if hasattr(table, "columns"):
+        return Table.of(table).numbers(table).to_numpy(float)
+    return np.asarray(table, float)
+
+
+def _labels(table: Any) -> np.ndarray:
+    """A number for every distinct row."""
+    import pandas as pd
+
+    return pd.DataFrame(table).groupby(list(pd.DataFrame(table).columns)).ngroup().to_numpy()
 
 
 # ---------------------------------------------------------------------------------------------

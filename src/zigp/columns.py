@@ -48,8 +48,7 @@ class Table:
 
     @classmethod
     def of(cls, frame: pd.DataFrame) -> Table:
-        if twice := frame.columns[frame.columns.duplicated()].tolist():
-            raise ValueError(f"X has the column {twice[0]!r} more than once: rename or drop one.")
+        _refuse_twice(frame)
         return cls({str(name): _column(str(name), frame[name]) for name in frame})
 
     @property
@@ -62,11 +61,17 @@ class Table:
         """The frame as numbers; columns that are missing or unknown are left to scikit-learn."""
         import pandas as pd
 
+        _refuse_twice(frame)
         parts = {
             name: _numbers(str(name), frame[name], self.columns.get(str(name)))
             for name in frame.columns
         }
         return pd.DataFrame(parts, index=frame.index, columns=frame.columns)
+
+
+def _refuse_twice(frame: pd.DataFrame) -> None:
+    if twice := frame.columns[frame.columns.duplicated()].tolist():
+        raise ValueError(f"X has the column {twice[0]!r} more than once: rename or drop one.")
 
 
 def _column(name: str, values: pd.Series) -> Column:
@@ -75,14 +80,20 @@ def _column(name: str, values: pd.Series) -> Column:
 
     dtype = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        return Column("category", levels=tuple(dtype.categories.tolist()))
+        levels = tuple(dtype.categories.tolist())
+        if not all(isinstance(level, (str, int, float)) for level in levels):
+            raise ValueError(
+                f"Column {name!r} has levels that are neither text nor numbers. Name them, for "
+                "example with .cat.rename_categories(str)."
+            )
+        return Column("category", levels=levels)
     if pd.api.types.is_datetime64_any_dtype(dtype):
         zone = getattr(dtype, "tz", None)
         return Column("time", _first(values), None if zone is None else str(zone))
     present, anything = values.dropna(), pd.api.types.is_object_dtype(dtype)
     if anything and len(present) and all(hasattr(v, "calendar") for v in present):
         first = min(present).strftime(_CALENDAR_TIME)
-        return Column("time", first, calendar=str(present.iloc[0].calendar))
+        return Column("time", first, calendar=f"cftime {present.iloc[0].calendar}")
     if pd.api.types.is_bool_dtype(dtype) or pd.api.types.is_numeric_dtype(dtype):
         if pd.api.types.is_complex_dtype(dtype):
             raise ValueError(f"Column {name!r} holds complex numbers. Complex data not supported.")
@@ -127,7 +138,13 @@ def _numbers(name: str, values: pd.Series, known: Column | None) -> np.ndarray:
     if known.calendar != "standard":
         import cftime  # these times are made of it
 
-        start = cftime.datetime.strptime(known.origin, _CALENDAR_TIME, calendar=known.calendar)
-        return np.array([(v - start).total_seconds() / 3600.0 for v in values])
+        calendar = known.calendar.removeprefix("cftime ")
+        start = cftime.datetime.strptime(known.origin, _CALENDAR_TIME, calendar=calendar)
+        missing = values.isna()
+        hours = [
+            np.nan if no else (v - start).total_seconds() / 3600.0
+            for v, no in zip(values, missing, strict=True)
+        ]
+        return np.array(hours)
     times = values if known.zone is None else values.dt.tz_convert("UTC")
     return ((times - pd.Timestamp(known.origin)) / pd.Timedelta(hours=1)).to_numpy(float)

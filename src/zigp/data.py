@@ -50,7 +50,9 @@ class Layout:
         aside = None if exposure is None else column_index(exposure, D, feature_names)
         inputs = [c for c in range(D) if c != aside]
         if column_groups is None:
-            together = [column_index(c, D, feature_names) for c in listed(latlon or [])]
+            together = [
+                column_index(c, D, feature_names) for c in listed([] if latlon is None else latlon)
+            ]
             found = split and _groups_of_a_lattice(X, inputs, together, feature_names)
             column_groups = found or {"all": inputs}
         if not isinstance(column_groups, Mapping):

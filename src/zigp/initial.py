@@ -12,7 +12,7 @@ import equinox as eqx
 import numpy as np
 
 from zigp.covariances import COVARIANCES, CovarianceName
-from zigp.data import Layout
+from zigp.data import Layout, find_lattice
 from zigp.inducing import pick, place
 from zigp.kernels import (
     Categorical,
@@ -44,9 +44,11 @@ KernelSpec = str | Kernel | Sequence[str | Kernel] | Mapping[str, str | Kernel]
 
 _MOST_DENSE = 400  # inducing variables up to which q gets a full covariance by itself
 _MOST_POINTS = 100
-# Along a group of columns of a lattice: every coordinate, up to these limits.
-_MOST_PLACES = 150  # for a group of several columns
-_MOST_TIMES = 1100  # for a group of one column
+# Along a group of one column, and of several: every coordinate, up to these limits. Rows that do
+# not lie on a lattice share little of the work.
+_ON_LATTICE = (1100, 150)
+_SCATTERED = (100, 20)
+_MOST_VARIABLES = 200_000
 
 
 @dataclass(frozen=True)
@@ -128,9 +130,16 @@ def _sizes(
 ) -> list[int]:
     """How many inducing inputs each group gets."""
     if n_inducing is None:
-        if len(groups) == 1:
+        if len(all_names) == 1:
             return [_MOST_POINTS]
-        return [_MOST_TIMES if len(group) == 1 else _MOST_PLACES for group in groups]
+        most = _ON_LATTICE if find_lattice(X, groups) or len(groups) == 1 else _SCATTERED
+        sizes = [
+            min(len(np.unique(X[:, group], axis=0)), most[min(len(group), 2) - 1])
+            for group in groups
+        ]
+        while prod(sizes) > _MOST_VARIABLES:
+            sizes[int(np.argmax(sizes))] //= 2
+        return sizes
     if isinstance(n_inducing, (int, float, np.number)):
         n_inducing = [n_inducing] * len(all_names) if len(all_names) == 1 else [n_inducing]
     sizes = _named("n_inducing", n_inducing, names, all_names)
@@ -186,7 +195,7 @@ def _kernel(spec: str | Kernel, group: tuple[int, ...], layout: Layout) -> Kerne
         parts.insert(0, _chordal(family().on(*here), every, here))
     if rest:
         parts.append(family().on(*rest))
-    if len(parts) > 1:
+    if len(parts) > 1 or (len(here) == 2 and here != every):
         return reduce(mul, parts)
     return _chordal(Categorical() if levels else family(), every, here)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist
 
 from zigp.batch import Rows
@@ -18,39 +19,40 @@ from zigp.signal import Gate
 
 __all__ = ["findings"]
 
-_RISING = 0.02  # nats a row, over the last tenth of the steps
+_RISING = 0.05  # nats a row, over the last quarter of the steps
 _NEVER = 0.03  # a gate within this of 0 or 1 everywhere
 _COLLAPSED = 1e-5  # of their spread, between two inducing inputs
 _MOST_PLACES = 2000
 _KM_PER_DEGREE = 111.2
 
 
-def findings(
-    model: Model, names: list[str], bounds: np.ndarray, rows: int, stopped: str
-) -> list[str]:
-    """A sentence for each thing that looks wrong; none if nothing does."""
+def findings(model: Model, names: list[str], bounds: np.ndarray | None, failure: str) -> list[str]:
+    """A sentence for each thing that looks wrong; none if nothing does.
+
+    `bounds` are those of the steps, a row; without them convergence is not looked at.
+    """
+    single = {name: gp for name, gp in model.complete().items() if not gp.leading}
     return [
-        *_training(bounds, rows, stopped),
-        *(
-            sentence
-            for name, latent in model.complete().items()
-            if not latent.leading
-            for sentence in _latent(name, latent, names)
-        ),
+        *([f"Training failed. {failure}"] if failure else _training(bounds)),
+        *(said for name, gp in single.items() for said in _latent(name, gp, names)),
         *_gates(model),
         *_noise(model),
     ]
 
 
-def _training(bounds: np.ndarray, rows: int, stopped: str) -> Iterator[str]:
-    tenth = max(len(bounds) // 10, 1)
-    gain = float(bounds[-1] - bounds[-1 - tenth]) / max(rows, 1) if len(bounds) > tenth else np.inf
-    if "not finite" in stopped or "stopped being finite" in stopped:
-        yield f"Training failed. {stopped}"
-    elif gain > _RISING:
+def _training(bounds: np.ndarray | None) -> Iterator[str]:
+    """Whether the bound still rose over the last quarter of the steps, by means of a few."""
+    if bounds is None:
+        return
+    quarter, few = len(bounds) // 4, max(len(bounds) // 20, 1)
+    if quarter <= few:
+        yield f"Not converged: {len(bounds)} steps are too few to tell. Raise steps."
+        return
+    gain = float(bounds[-few:].mean() - bounds[-quarter - few : -quarter].mean())
+    if gain > _RISING:
         yield (
-            f"Not converged: over the last {tenth} steps the bound still rose by {gain:.2g} a row. "
-            "Raise steps."
+            f"Not converged: over the last quarter of its {len(bounds)} steps the bound still rose "
+            f"by {gain:.2g} a row. Raise steps."
         )
 
 
@@ -59,12 +61,12 @@ def _latent(name: str, latent: LatentGP, names: list[str]) -> Iterator[str]:
         places = np.asarray(Z)
         yield from _collapsed(name, places)
         for part, columns in _stationary(kernel, list(range(len(group)))):
-            lengths = np.broadcast_to(np.asarray(part.lengthscale), (len(columns),))
             here = places[:, columns]
             if part.metric == "chordal":  # kilometres on the ground, north and east
                 here = _KM_PER_DEGREE * here * [1.0, np.cos(np.deg2rad(here[:, 0].mean()))]
-            for i, column in enumerate(columns):
-                yield from _length(name, float(lengths[i]), here[:, i], names[group[column]])
+            lengths = np.asarray(part.lengthscale)
+            called = [names[group[c]] for c in columns]
+            yield from _lengths(name, lengths, here, called)
 
 
 def _stationary(kernel: Kernel, columns: list[int]) -> Iterator[tuple[Stationary, list[int]]]:
@@ -84,21 +86,29 @@ def _stationary(kernel: Kernel, columns: list[int]) -> Iterator[tuple[Stationary
                 yield from _stationary(factor, columns)
 
 
-def _length(latent: str, length: float, places: np.ndarray, column: str) -> Iterator[str]:
-    distinct = np.unique(places)
+def _lengths(
+    latent: str, lengths: np.ndarray, places: np.ndarray, columns: list[str]
+) -> Iterator[str]:
+    """Length-scales, one for all columns or one each, against the places of inducing points."""
+    extents = np.ptp(places, axis=0)
+    if lengths.ndim == 0:
+        lengths, extents = lengths[None], extents.max(keepdims=True)
+        columns = [" and ".join(columns)]
+    for length, extent, column in zip(lengths, extents, columns, strict=True):
+        if extent > 0 and length > 3.0 * extent:
+            yield (
+                f"{latent} hardly varies with {column}: its length-scale {length:.3g} is far "
+                f"beyond the data, which extend over {extent:.3g}. Leave it out, or look at units."
+            )
+    distinct = np.unique(places / lengths, axis=0)
     if len(distinct) < 3:
         return
-    extent, spacing = distinct[-1] - distinct[0], float(np.median(np.diff(distinct)))
-    if length > 3.0 * extent:
+    gap = float(np.median(cKDTree(distinct).query(distinct, k=2)[0][:, 1]))
+    if gap > 2.0:
         yield (
-            f"{latent} hardly varies with {column}: its length-scale {length:.3g} is beyond the "
-            f"data, which extend over {extent:.3g}. Leave the column out, or look at its unit."
-        )
-    elif length < 0.5 * spacing:
-        yield (
-            f"{latent} varies with {column} faster than can be seen: its length-scale {length:.3g} "
-            f"is below the spacing of the inducing points, {spacing:.3g}. Give more of them, or "
-            "a rougher kernel; between the points it predicts little."
+            f"{latent} varies with {' and '.join(columns)} faster than can be seen: neighbouring "
+            f"inducing points are {gap:.3g} length-scales apart, and between them it predicts "
+            "little. Give more of them, or another kernel."
         )
 
 
@@ -129,12 +139,9 @@ def _gates(model: Model) -> Iterator[str]:
         marginals = {name: latent.marginal(Rows(jnp.asarray(X)))}
         on = np.asarray(gate.moments(marginals).mean)
         if on.min() > 1.0 - _NEVER:
-            yield (
-                f"The gate {name} is open everywhere: nothing is switched off. "
-                "SparseGPRegressor says the same with less."
-            )
+            yield f"The gate {name} is open everywhere: nothing is ever switched off."
         if on.max() < _NEVER:
-            yield f"The gate {name} is shut everywhere: the model predicts zero wherever it looks."
+            yield f"The gate {name} is shut everywhere: nothing is ever switched on."
 
 
 def _noise(model: Model) -> Iterator[str]:

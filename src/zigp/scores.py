@@ -15,6 +15,7 @@ __all__ = [
     "class_scores",
     "covered",
     "crps",
+    "crps_counts",
     "distance_from_uniform",
     "log_score",
     "pit",
@@ -133,3 +134,15 @@ def crps(
     p = below(t.reshape(len(y), -1)).reshape(t.shape)
     gap = p - (t >= y[:, None, None])
     return np.sum(length * weight * gap**2, axis=(1, 2))
+
+
+def crps_counts(
+    y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], reach: np.ndarray
+) -> np.ndarray:
+    """Σ_k (P(Y ≤ k) − [k ≥ y])² over whole numbers k from 0 to the largest reach."""
+    total = np.zeros(len(y))
+    counts = np.arange(int(np.ceil(np.max(reach))) + 1)
+    for block in np.array_split(counts, 1 + len(counts) // 64):
+        k = np.broadcast_to(block.astype(float), (len(y), len(block)))
+        total += np.sum((below(k) - (k >= y[:, None])) ** 2, axis=1)
+    return total

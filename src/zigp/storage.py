@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
+import secrets
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -39,7 +40,22 @@ __all__ = ["FORMAT", "load", "read_header", "save"]
 
 FORMAT = 1
 _KEY = "zigp"
-_LARGEST_HEADER = 100_000_000  # bytes; the limit of the safetensors format
+
+
+class _UnknownError(Exception):
+    """The tree names what this package does not have."""
+
+
+# What reading a tree that somebody changed can run into.
+_FAULTS = (
+    _UnknownError,
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    RecursionError,
+)
 _HOLDING_DATA = (
     *(columns, covariances, data, inducing, kernels, latent, models, signal, training),
     *(bernoulli, counts, gated, gaussian, hurdles, latent_noise),
@@ -60,7 +76,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     Settings that are functions or random generators are left out and are the default again after
     loading.
     """
-    if type(estimator).__name__ not in _ESTIMATORS:
+    if type(estimator) not in _ESTIMATORS.values():
         raise TypeError(f"Only zigp's own estimators can be saved, not {type(estimator).__name__}.")
     arrays: dict[str, np.ndarray] = {}
     header = {
@@ -79,22 +95,26 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Nothing in the file is run: it names classes of this package and holds numbers.
     """
-    header = read_header(path)
-    raw = Path(path).read_bytes()
+    path, raw = Path(path), Path(path).read_bytes()
+    length = int.from_bytes(raw[:8], "little")
+    header = _checked_header(path, raw[8 : 8 + length], length, len(raw))
     try:
-        arrays = read_tensors(raw)
-        return _unpacked(header["content"], arrays)
-    except (SafetensorError, KeyError, TypeError, AttributeError, _UnknownError) as error:
+        return _unpacked(header["content"], read_tensors(raw))
+    except (SafetensorError, *_FAULTS) as error:
         raise ValueError(f"{path} is damaged: {error}. Save the model again.") from error
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What a file says about itself, without loading it."""
-    path = Path(path)
-    with path.open("rb") as file:
+    with Path(path).open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
-        beginning = file.read(min(length, _LARGEST_HEADER, size))
+        beginning = file.read(min(length, size))
+    return _checked_header(Path(path), beginning, length, size)
+
+
+def _checked_header(path: Path, beginning: bytes, length: int, size: int) -> dict[str, Any]:
+    """The header of a file of that size, which says how long itself and the rest are."""
     if not beginning.startswith(b'{"__metadata__":{"' + _KEY.encode() + b'":'):
         raise ValueError(f"{path} is not a zigp model: it does not begin as one.")
     if len(beginning) < length:
@@ -103,10 +123,9 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
         outer = json.loads(beginning)
         header = json.loads(outer.pop("__metadata__")[_KEY])
         version = header["format"]
-        claimed = (
-            8 + length + max((entry["data_offsets"][1] for entry in outer.values()), default=0)
-        )
-    except (ValueError, KeyError, TypeError) as error:
+        ends = [entry["data_offsets"][1] for entry in outer.values()]
+        claimed = 8 + length + max(ends, default=0)
+    except _FAULTS as error:
         raise ValueError(f"{path} is damaged: its header cannot be read ({error}).") from error
     if not isinstance(version, int) or version > FORMAT:
         raise ValueError(
@@ -132,28 +151,25 @@ def _library_version() -> str:
 
 
 def _write_at_once(path: Path, content: bytes) -> None:
-    """The file is the old one or the new one, never a part."""
-    handle, beside = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    """The file is the old one or the new one, never a part; permissions stay as they were."""
+    path = path.resolve()
+    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    handle = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(beside, 0o666 & ~mask)  # as any new file, not as a temporary one
+        if path.exists():
+            shutil.copymode(path, beside)
         os.replace(beside, path)
     except BaseException:
-        Path(beside).unlink(missing_ok=True)
+        beside.unlink(missing_ok=True)
         raise
 
 
 # ---------------------------------------------------------------------------------------------
 # Objects as trees of JSON
-
-
-class _UnknownError(Exception):
-    """The tree names what this package does not have."""
 
 
 def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
@@ -166,10 +182,12 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
             if not all(isinstance(v, str) for v in value):
                 raise TypeError("An array of objects that are not text cannot be saved.")
             return {"texts": [str(v) for v in value], "object": value.dtype == object}
-        case np.ndarray() | np.generic():
+        case np.generic():
+            return _packed(value.item(), arrays)
+        case np.ndarray():
             known = (name for name, array in arrays.items() if array is value)
             name = next(known, str(len(arrays)))
-            arrays[name] = np.asarray(value)
+            arrays[name] = value
             return {"array": name}
         case tuple() | list():
             kind = "tuple" if isinstance(value, tuple) else "list"
@@ -188,6 +206,8 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
             "settings": {k: _packed(v, arrays) for k, v in kept.items()},
             "learned": {k: _packed(v, arrays) for k, v in learned.items()},
         }
+    if hasattr(value, "tolist"):  # an Index or a Series among the settings
+        return _packed(value.tolist(), arrays)
     raise TypeError(f"A {type(value).__name__} cannot be saved.")
 
 

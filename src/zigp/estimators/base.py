@@ -104,8 +104,9 @@ class GPSettings(BaseEstimator):
 
     def _may_split(self) -> bool:
         """Whether columns may be put into groups: not if sizes or kernels were given for all."""
-        given = (self.kernel, getattr(self, "gate_kernel", None))
-        return self.n_inducing is None and all(k is None or isinstance(k, str) for k in given)
+        given = [getattr(self, f"{of}kernel", None) for of in ("", "gate_", "weight_")]
+        plain = all(kernel is None or isinstance(kernel, str) for kernel in given)
+        return plain and self.n_inducing is None and self.covariance != "dense"
 
     def _checked(self, X: Any) -> np.ndarray:
         """X as numbers, or an error that says what is wrong with it."""
@@ -207,6 +208,7 @@ class SparseGP(GPSettings):
             warnings.warn(best.stopped, ConvergenceWarning, stacklevel=4)
         self.model_, self.bounds_ = best.model, best.bounds
         self.seconds_, self.stopped_, self.retried_ = best.seconds, best.stopped, best.retried
+        self.failed_ = best.failed
         self.n_iter_ = len(best.bounds)
         self._structure = self._current_structure()
 
@@ -216,12 +218,16 @@ class SparseGP(GPSettings):
 
         Training that has not converged, length-scales beyond the data or below its spacing, gates
         that are always open or always shut, inducing points that have collapsed, noise at its
-        floor. It does not look at predictions; see `zigp.checking` for that.
+        floor. Of networks only training and noise are looked at. It does not look at predictions;
+        see `zigp.checking` for that.
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         called = [name if isinstance(name, str) else f"column {name}" for name in names]
-        return findings(self.model_, called, self.bounds_, self.n_rows_, self.stopped_)
+        # On a lattice training is stopped early on purpose, unless somebody gave the steps.
+        early = self.steps is None and len(self.layout_.groups) > 1
+        bounds = None if early and not self.failed_ else self.bounds_ / max(self.n_rows_, 1)
+        return findings(self.model_, called, bounds, self.stopped_ if self.failed_ else "")
 
     def _summary(self) -> dict[str, Any]:
         trained = {
@@ -238,7 +244,8 @@ class SparseGP(GPSettings):
         """The settings that a model's shape follows from."""
         training = {*Settings.__dataclass_fields__, "max_seconds", "learn_inducing", "n_restarts"}
         own = {"warm_start", "random_state", "verbose", "back_transform"}
-        return {k: repr(v) for k, v in self.get_params().items() if k not in training | own}
+        given = {k: v for k, v in self.get_params().items() if k not in training | own}
+        return {k: repr(v.item() if isinstance(v, np.generic) else v) for k, v in given.items()}
 
     def _refuse_another_structure(self) -> None:
         now = self._current_structure()

@@ -73,14 +73,21 @@ class HurdleGPRegressor(Regressor):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit both models to observations y at inputs X, in your own units."""
         self._check_choices()
-        numbers = self._as_numbers(X, reset=True)
-        checked, target = validate_data(self, numbers, y, dtype=np.float64, y_numeric=True)
-        weight = row_weights(sample_weight, checked)
         again = self.warm_start and hasattr(self, "classifier_")
+        numbers = self._as_numbers(X, reset=not again)
+        checked, target = validate_data(
+            self, numbers, y, dtype=np.float64, y_numeric=True, reset=not again
+        )
+        weight = row_weights(sample_weight, checked)
         classifier, regressor = self._classifier(), self._regressor()
         if self.column_groups is None:  # those of all rows for both, also where few have amounts
             names = getattr(self, "feature_names_in_", None)
-            layout = Layout.of(checked, None, self.latlon, names, split=self._may_split())
+            counted, may = checked[weight > 0], self._may_split()
+            layout = (
+                self.classifier_.layout_
+                if again
+                else Layout.of(counted, None, self.latlon, names, split=may)
+            )
             groups = dict(zip(layout.names, map(list, layout.groups), strict=True))
             for part in (classifier, regressor):
                 part.set_params(column_groups=groups)
@@ -169,7 +176,7 @@ class HurdleGPRegressor(Regressor):
     def predict_if_on(
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The expected amount at each row if it is not zero there.
+        """The expected amount at each row if it is not zero there, by the second part alone.
 
         It says how much there is where there is something, not how much to expect: that is
         `predict`.
