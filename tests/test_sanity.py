@@ -23,10 +23,10 @@ def test_a_good_fit_has_nothing_to_say():
     assert ZeroInflatedGPRegressor(n_inducing=15, steps=1500).fit(X, ON_AND_OFF).sanity() == []
 
 
-@pytest.mark.parametrize("schedule", ["constant", "cosine"])
-def test_training_that_was_cut_short(schedule):
-    words = said(SparseGPRegressor(n_inducing=15, steps=60, schedule=schedule), X, WAVE)
-    assert "Not converged: over the last quarter of its 60 steps" in words
+def test_training_that_was_cut_short():
+    slow = SparseGPRegressor(n_inducing=15, steps=100, learning_rate=0.005)
+    words = said(slow, X, WAVE)
+    assert "Not converged: over the last quarter of its 100 steps" in words
     assert "4 steps are too few" in said(SparseGPRegressor(n_inducing=15, steps=4), X, WAVE)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scoringrules
-from scipy.stats import norm
+from scipy.stats import norm, poisson
 from sklearn.metrics import average_precision_score, f1_score
 
 from zigp import scores
@@ -56,6 +56,17 @@ def test_crps_of_a_distribution_with_an_atom_agrees_with_sampling():
         cdf = lambda t: (1 - p) + p * norm.cdf(t, 2.0, 0.5)  # noqa: E731
         got = scores.crps(np.array([y]), cdf, np.array([y + 8.0]))[0]
         assert got == pytest.approx(by_draws, abs=0.005)
+
+
+def test_crps_of_counts_is_that_of_the_definition():
+    """CRPS = E|Y − y| − ½ E|Y − Y′|, by sums over the probabilities."""
+    k, rate = np.arange(200), np.array([0.3, 4.0, 30.0])
+    y = np.array([0.0, 6.0, 21.0])
+    p = poisson.pmf(k, rate[:, None])
+    spread = np.einsum("ij,ik,jk->i", p, p, np.abs(k[:, None] - k))
+    expected = np.sum(p * np.abs(k - y[:, None]), axis=1) - 0.5 * spread
+    got = scores.crps_counts(y, lambda t: poisson.cdf(t, rate[:, None]), rate + 70.0)
+    np.testing.assert_allclose(got, expected, rtol=1e-10)
 
 
 def test_the_cells_of_a_resolution_have_probability_one_together():

@@ -129,17 +129,17 @@ def score_table(
     it was rounded from, which gives −log P (`nlpd`) and the PIT's distance from uniform, and a
     prediction counts as not zero from one step on; without it zero means exactly zero. Where no y
     is negative, predictions and their CRPS are clipped at zero. Brier scores the probability of not
-    zero. The CRPS of counts is approximate, to about a hundredth of a count.
+    zero.
     """
     values = np.asarray(y, float)
     mean, sd = model.predict(X, return_std=True)
     positive, far = bool(np.all(values >= 0)), 12.0 * sd
-    crps = scores.crps(
-        values,
-        lambda t: model.prob_below(X, t),
-        np.maximum(values, mean) + far,
-        0.0 if positive else np.minimum(values, mean) - far,
-    )
+    reach = np.maximum(values, mean) + far
+    if getattr(model, "likelihood_", "") in ("zip", "zinb"):
+        crps = scores.crps_counts(values, lambda t: model.prob_below(X, t), reach)
+    else:
+        lowest = 0.0 if positive else np.minimum(values, mean) - far
+        crps = scores.crps(values, lambda t: model.prob_below(X, t), reach, lowest)
     amount = np.clip(mean, 0.0, None) if positive else mean
     found = {
         "rmse": float(np.sqrt(np.mean((amount - values) ** 2))),

@@ -20,6 +20,7 @@ from zigp.signal import Gate
 __all__ = ["findings"]
 
 _RISING = 0.05  # nats a row, over the last quarter of the steps
+_FEWEST_STEPS = 100
 _NEVER = 0.03  # a gate within this of 0 or 1 everywhere
 _COLLAPSED = 1e-5  # of their spread, between two inducing inputs
 _MOST_PLACES = 2000
@@ -45,7 +46,7 @@ def _training(bounds: np.ndarray | None) -> Iterator[str]:
     if bounds is None:
         return
     quarter, few = len(bounds) // 4, max(len(bounds) // 20, 1)
-    if quarter <= few:
+    if len(bounds) < _FEWEST_STEPS:
         yield f"Not converged: {len(bounds)} steps are too few to tell. Raise steps."
         return
     gain = float(bounds[-few:].mean() - bounds[-quarter - few : -quarter].mean())
