@@ -7,8 +7,8 @@ holds out hours), a model is fitted to the rest with each candidate, and scored 
 fold's own test rows are not read for it. Adds to benchmarks/results/tune_precipitation.json.
 
 All candidates take hours on two cores. What is kept there was computed on two cores for the paper's
-lattice and for the peers, and on an H200 for the finer lattices. A faster noise costs a little of the
-errors and brings the PIT closer to uniform: 0.08 was taken between 0.06 and 0.1.
+lattice and for the peers, and on an H200 for the finer lattices. Noise that learns faster costs a
+little in errors and brings the PIT closer to uniform: 0.08 was taken between 0.06 and 0.1.
 """
 
 from __future__ import annotations
