@@ -143,10 +143,22 @@ def test_unsuited_data_are_refused_with_a_way_out():
 
 @pytest.mark.parametrize(
     ("values", "step"),
-    [([0, 0.1, 3.7], 0.1), ([0, 0.25, 1.75], 0.05), ([0, 3, 8], 1.0), ([0, 40, 60], 20.0)],
+    [
+        ([0, 0.1, 3.7, 0.4, 2.2, 1.9], 0.1),
+        ([0, 0.25, 1.75, 0.5, 1.0, 3.25], 0.05),
+        ([0, 3, 8, 1, 5, 4], 1.0),
+        ([0, 40, 60, 100, 20, 140], 20.0),
+    ],
 )
 def test_the_resolution_is_found_in_the_data(values, step):
     assert resolution_of(np.array(values, float)) == pytest.approx(step)
+
+
+@pytest.mark.parametrize("values", [[0.0, 2.0], [0.0, 0.3, 1.2, 0.5], [-7.0, 0.0, 7.0]])
+def test_a_few_values_show_no_resolution(values):
+    y = np.array(values)
+    typical = np.sqrt(np.mean(np.unique(np.abs(y[y != 0])) ** 2))
+    assert resolution_of(y) == pytest.approx(0.01 * typical)
 
 
 def test_without_steps_the_resolution_is_a_part_of_the_amounts():
