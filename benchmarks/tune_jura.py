@@ -22,7 +22,7 @@ from zigp.experiments.jura import METALS, PLACE
 
 BASE = {
     "latent_noise": True,
-    "transform": "log",
+    "y_transform": "log",
     "back_transform": "median",
     "n_inducing": 15,
     "n_restarts": 10,
@@ -40,8 +40,8 @@ CANDIDATES = [
     {"n_inducing": 50, "kernel": ROUGH},
     {"steps": 3000},
     {"learning_rate": 0.05},
-    {"transform": None},
-    {"transform": None, "sparse_weights": False},
+    {"y_transform": None},
+    {"y_transform": None, "sparse_weights": False},
     {"n_latents": 3, "sparse_weights": False},
     {"n_latents": 1, "sparse_weights": False, "kernel": ROUGH},
     {"n_inducing": 30, "sparse_weights": False, "kernel": ROUGH},

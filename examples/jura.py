@@ -16,7 +16,7 @@ metals = ["cd", "ni", "zn"]
 # A network of two latents; logarithms, because concentrations are skewed. Nickel and zinc are known
 # at the new sites, so noise that the metals of a site share is worth having.
 network = GPNetworkRegressor(
-    2, transform="log", back_transform="median", latent_noise=True, n_restarts=3, verbose=True
+    2, y_transform="log", back_transform="median", latent_noise=True, n_restarts=3, verbose=True
 ).fit(train[["x", "y"]], train[metals])
 
 known = test[metals].assign(cd=np.nan)

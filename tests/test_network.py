@@ -126,7 +126,7 @@ def test_transforms_come_back_as_mean_or_median(transform):
     shift = 1.0 if transform == "log1p" else 0.0
     Y = np.exp(np.sin(X) + 0.5 * rng.normal(size=(300, 1))) - shift
     mean, median = (
-        GPNetworkRegressor(1, transform=transform, back_transform=back, **FAST)
+        GPNetworkRegressor(1, y_transform=transform, back_transform=back, **FAST)
         .fit(X, Y)
         .predict(X_NEW)
         for back in ("mean", "median")
@@ -139,7 +139,7 @@ def test_transforms_come_back_as_mean_or_median(transform):
 def test_a_transform_keeps_quantiles_bounds_and_draws_consistent():
     X, Y = two_outputs()
     Y = np.exp(Y / [50, 2])
-    model = GPNetworkRegressor(1, transform="log", **FAST).fit(X, Y)
+    model = GPNetworkRegressor(1, y_transform="log", **FAST).fit(X, Y)
     plain = GPNetworkRegressor(1, **FAST).fit(X, np.log(Y))
     np.testing.assert_allclose(
         model.predict_quantiles(X_NEW, 0.9), np.exp(plain.predict_quantiles(X_NEW, 0.9)), rtol=1e-9
@@ -254,8 +254,8 @@ def test_the_support_finds_where_a_weight_is_off():
         ({"n_latents": 0}, None, "n_latents must be a whole number of at least 1"),
         ({"n_restarts": 1.5}, None, "n_restarts must be"),
         ({"inducing": "all"}, None, "inducing must be 'separate' or 'one'"),
-        ({"transform": "sqrt"}, None, "transform must be None, 'log' or 'log1p'"),
-        ({"transform": "log"}, None, r"needs outputs above 0; row 0, column 1 of Y is -"),
+        ({"y_transform": "sqrt"}, None, "y_transform must be None, 'log' or 'log1p'"),
+        ({"y_transform": "log"}, None, r"needs outputs above 0; row 0, column 1 of Y is -"),
         ({}, "empty", "Y has no observation at all in column 1"),
         ({}, "short", "inconsistent numbers of samples"),
     ],

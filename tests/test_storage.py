@@ -37,7 +37,7 @@ ESTIMATORS = {
     "classes": (zigp.SparseGPClassifier(**SMALL), np.where(Y > 0, "wet", "dry")),
     "hurdle": (zigp.HurdleGPRegressor(**SMALL), Y),
     "network": (
-        zigp.GPNetworkRegressor(1, n_restarts=2, latent_noise=True, transform="log", **SMALL),
+        zigp.GPNetworkRegressor(1, n_restarts=2, latent_noise=True, y_transform="log", **SMALL),
         pd.DataFrame({"a": Y + 1.0, "b": np.where(Y > 2, np.nan, Y + 2.0)}),
     ),
 }

@@ -38,7 +38,7 @@ _FIRST_REACH = {"f": 0.5, "W": 1.5, "g": 2.0, "k": 2.0}
 class NetworkParts:
     """What a network is made of at each row: N rows, Q latents, P outputs.
 
-    Contributions are in the units of the outputs (after `transform`); the rest has no unit.
+    Contributions are in the units of the outputs (after `y_transform`); the rest has no unit.
     """
 
     latents: np.ndarray  # [N, Q]  E[f], with its gate where the latents are sparse
@@ -77,7 +77,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     weight_kernel: KernelSpec | None = None
     gate_kernel: KernelSpec | None = None
     lengthscale_prior: tuple[float, float] | None = (3.0, 1.0)
-    transform: str | None = None
+    y_transform: str | None = None
     back_transform: str = "mean"
     n_inducing: Sizes | None = 10
     inducing: str = "separate"
@@ -187,10 +187,12 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     # -- transforms -----------------------------------------------------------------------------
 
     def _transformed(self, y: np.ndarray) -> np.ndarray:
-        if self.transform is None:
+        if self.y_transform is None:
             return y
-        if self.transform not in ("log", "log1p"):
-            raise ValueError(f"transform must be None, 'log' or 'log1p', not {self.transform!r}.")
+        if self.y_transform not in ("log", "log1p"):
+            raise ValueError(
+                f"y_transform must be None, 'log' or 'log1p', not {self.y_transform!r}."
+            )
         lowest = self._lowest
         with np.errstate(divide="ignore", invalid="ignore"):
             logged = np.log(np.maximum(y, lowest) - lowest)
@@ -199,29 +201,29 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     @property
     def _lowest(self) -> float:
         """What outputs must lie above."""
-        return {"log": 0.0, "log1p": -1.0}.get(str(self.transform), -np.inf)
+        return {"log": 0.0, "log1p": -1.0}.get(str(self.y_transform), -np.inf)
 
     def _refuse_too_low(self, Y: np.ndarray) -> None:
         too_low = self._lowest >= Y
         if too_low.any():
             row, column = (int(i[0]) for i in np.nonzero(too_low))
             raise ValueError(
-                f"transform={self.transform!r} needs outputs above {self._lowest:g}; row {row}, "
-                f"column {column} of Y is {Y[row, column]:g}. Choose another transform, or none."
+                f"y_transform={self.y_transform!r} needs outputs above {self._lowest:g}; "
+                f"row {row}, column {column} of Y is {Y[row, column]:g}. Choose another, or none."
             )
 
     def _in_model_units(
         self, X: np.ndarray, y: np.ndarray, weight: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         X, values, weights, shift = super()._in_model_units(X, y, weight)
-        if self.transform is not None:
+        if self.y_transform is not None:
             # p(y) = p(t(y)) t′(y), and the derivative of a logarithm is exp(−t(y)).
             shift -= float(np.sum(weights * np.nan_to_num(self._transformed(y)).T))
         return X, values, weights, shift
 
     def _in_user_units(self, values: np.ndarray) -> np.ndarray:
         y = super()._in_user_units(values)
-        return y if self.transform is None else np.exp(y) - (self.transform == "log1p")
+        return y if self.y_transform is None else np.exp(y) - (self.y_transform == "log1p")
 
     # -- predicting -----------------------------------------------------------------------------
 
@@ -243,13 +245,13 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         if known is not None:
             rows, Y = self._checked_pair(X, known)
             mean, sd = self._given_known(rows, Y, trained=False)
-        elif self.transform is None:
+        elif self.y_transform is None:
             out = self._over_rows(X, prediction.moments)
             mean, sd = self._in_user_units(out["mean"]), self.y_scale_ * out["sd"].T
         else:
             units = (np.reshape(v, (-1, 1)) for v in (self.y_offset_, self.y_scale_))
             out = self._over_rows(X, prediction.back_transformed, *units)
-            mean = out[self.back_transform].T - (self.transform == "log1p")
+            mean = out[self.back_transform].T - (self.y_transform == "log1p")
             sd = out["sd"].T
         return (mean, sd) if return_std else mean
 
@@ -279,11 +281,11 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         noise = np.reshape(self.noise_sd_ / self.y_scale_, (-1, 1)) ** 2
         mean = self.y_offset_ + self.y_scale_ * signal.mean.T
         var = self.y_scale_**2 * (signal.var + noise).T
-        if self.transform is not None:
+        if self.y_transform is not None:
             average, median = np.exp(mean + 0.5 * var), np.exp(mean)
             sd = average * np.sqrt(np.expm1(var))
             mean = average if self.back_transform == "mean" else median
-            mean = mean - (self.transform == "log1p")
+            mean = mean - (self.y_transform == "log1p")
         else:
             sd = np.sqrt(var)
         unknown = np.isnan(Y)

@@ -46,12 +46,12 @@ PUBLISHED = {
 HETEROTOPIC: dict[tuple[str, str], dict[str, Any]] = {
     ("sGPRN", "m=15"): {},
     ("sGPRN", "m=15,noise"): {"latent_noise": True},
-    ("sGPRN", "m=15,log"): {"transform": "log"},
-    ("sGPRN", "m=15,log,noise"): {"transform": "log", "latent_noise": True},
+    ("sGPRN", "m=15,log"): {"y_transform": "log"},
+    ("sGPRN", "m=15,log,noise"): {"y_transform": "log", "latent_noise": True},
     ("GPRN", "Q=3,m=15,log,noise"): {
         "n_latents": 3,
         "sparse_weights": False,
-        "transform": "log",
+        "y_transform": "log",
         "latent_noise": True,
     },
 }
