@@ -32,7 +32,7 @@ ESTIMATORS = [
     ZeroInflatedGPRegressor(**SMALL),
     HurdleGPRegressor(**SMALL),
     SparseGPClassifier(**SMALL),
-    GPNetworkRegressor(1, n_restarts=1, **SMALL),
+    GPNetworkRegressor(1, n_restarts=1, **SMALL | {"steps": 200}),
 ]
 WEIGHTS = "rounding is amplified over the steps; the bounds themselves are compared below"
 
@@ -81,7 +81,8 @@ def test_models_work_inside_pipelines_searches_and_stacks():
 def test_group_splitters_and_weights_reach_the_model():
     groups = (X["a"] // 2).astype(int)
     with sklearn.config_context(enable_metadata_routing=True):
-        model = SparseGPRegressor(**FIT).set_fit_request(sample_weight=True)
+        model = SparseGPRegressor(**FIT)
+        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         params = {"sample_weight": np.ones(90), "groups": groups}
         scores = cross_val_score(model, X, Y, cv=GroupKFold(2), params=params)
     assert scores.shape == (2,)

@@ -92,5 +92,6 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     @entry_point
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """E[g] at each row: positive where the second class is the more probable one."""
-        return self._over_rows(X, prediction.latent)["mean"]
+        """E[g]/√(1 + Var[g]) at each row, of which Φ is the probability of the second class."""
+        g = self._over_rows(X, prediction.latent)
+        return g["mean"] / np.sqrt(1.0 + g["sd"] ** 2)
