@@ -35,7 +35,9 @@ def test_demo_prints_scores_and_saves_a_figure_as_the_readme_says(tmp_path):
     assert list(printed) == list(promised) == ["Zero", "GPr", "ZiGP"]
     for model, row in promised.items():
         assert printed[model] == pytest.approx(row, abs=0.03)
-    assert "ZeroInflatedGPRegressor: step" in done.stderr  # progress, apart from the results
+    assert (
+        "ZeroInflatedGPRegressor (gated): step" in done.stderr
+    )  # progress, apart from the results
 
 
 def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path):

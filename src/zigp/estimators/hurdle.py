@@ -79,6 +79,7 @@ class HurdleGPRegressor(Regressor):
             self, numbers, y, dtype=np.float64, y_numeric=True, reset=not again
         )
         weight = row_weights(sample_weight, checked)
+        X = X if hasattr(X, "iloc") else checked
         classifier, regressor = self._classifier(), self._regressor()
         if self.column_groups is None:  # those of all rows for both, also where few have amounts
             names = getattr(self, "feature_names_in_", None)
@@ -195,6 +196,7 @@ class HurdleGPRegressor(Regressor):
             self, numbers, y, dtype=np.float64, y_numeric=True, reset=False
         )
         weight = row_weights(sample_weight, checked)
+        X = X if hasattr(X, "iloc") else checked
         on = target != 0
         rows = np.flatnonzero(on)
         if not set(np.unique(on[weight > 0]).astype(int)) <= set(self.classifier_.classes_):
