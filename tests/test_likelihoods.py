@@ -107,6 +107,17 @@ def test_the_expected_log_density_is_that_of_a_fine_sum_over_g_and_f(name, margi
 
 
 @each
+def test_the_expected_log_density_is_the_mean_over_draws_of_g_and_f(name, marginals):
+    likelihood, density, y = CASES[name]
+    rng, n = np.random.default_rng(7), 200_000
+    g = G_MEAN + np.sqrt(G_VAR) * rng.normal(size=(n, 4))
+    f = F_MEAN + np.sqrt(F_VAR) * rng.normal(size=(n, 4))
+    drawn = density(np.array(y), g, f).sum(axis=1)
+    got = float(likelihood.expected(SIGNAL, marginals, Batch(rows(), np.array(y), np.ones(4))))
+    assert abs(got - drawn.mean()) < 5 * drawn.std() / np.sqrt(n)
+
+
+@each
 def test_weight_zero_silences_whatever_stands_there(name, marginals):
     likelihood, _, y = CASES[name]
     weight = np.array([1.0, 1.0, 0.0, 1.0])
