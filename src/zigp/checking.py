@@ -315,7 +315,8 @@ def _labels(table: Any) -> np.ndarray:
     """A number for every distinct row."""
     import pandas as pd
 
-    return pd.DataFrame(table).groupby(list(pd.DataFrame(table).columns)).ngroup().to_numpy()
+    rows = pd.DataFrame(table)
+    return rows.groupby(list(rows.columns)).ngroup().to_numpy()
 
 
 # ---------------------------------------------------------------------------------------------
