@@ -63,7 +63,7 @@ _CHOICE = _text("""
     One setting serves all folds. It was chosen by the scores of ZiGP alone on a part held out
     from the training rows of several folds, not fold by fold: each fold's test rows are
     training rows of others and so had a small say in it. The rate of the noise in `own` was
-    raised after the PIT of test rows had been seen: 0.066 with one rate for all.
+    raised after the PIT of test rows had been seen.
 """)
 # What the project set out to reach, and whether less or more is better.
 _AIMS = {
