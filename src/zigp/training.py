@@ -53,15 +53,16 @@ _FIRST_STEPS = 5  # where there is a time budget
 Schedule = Literal["cosine", "constant"] | Callable[[Array], Array]
 
 # Inducing inputs that move as fast as the rest outrun what q has learned there.
-_SLOWER = {"inducing": 0.1}
+_INDUCING_PACE = 0.1
 
 
 @dataclass(frozen=True)
 class Settings:
     """How to train.
 
-    `learning_rate` is one number, with inducing inputs moving at a tenth of it, or one number
-    for each group of parameters (`variational`, `kernel`, `inducing`, `noise`). `schedule` is
+    `learning_rate` is one number, with inducing inputs moving at a tenth of it and noise at the
+    likelihood's own pace, or one number for each group of parameters (`variational`, `kernel`,
+    `inducing`, `noise`). `schedule` is
     `cosine` (down to a hundredth), `constant`, or a function of the finished fraction of the
     steps that returns a factor. `fixed` names what is not to be learned: `noise`, `kernel`,
     `variance`, `prior_mean`, `inducing`, `q`, each also for one latent alone (`g.prior_mean`).
@@ -99,10 +100,11 @@ class Settings:
                     f"learning_rate must be a number of at least 0; for {group} it is {rate!r}."
                 )
 
-    def rates(self) -> dict[str, float]:
+    def rates(self, noise_pace: float = 1.0) -> dict[str, float]:
         """The learning rate of each group of parameters."""
         if not isinstance(self.learning_rate, Mapping):
-            return {group: self.learning_rate * _SLOWER.get(group, 1.0) for group in GROUPS}
+            paces = {"inducing": _INDUCING_PACE, "noise": noise_pace}
+            return {group: self.learning_rate * paces.get(group, 1.0) for group in GROUPS}
         given = dict(self.learning_rate)
         if set(given) != set(GROUPS):
             raise ValueError(
@@ -377,7 +379,7 @@ def _rates(model: Model, settings: Settings) -> Model:
             f"fixed names {', '.join(map(repr, unknown))}, which this model does not have. "
             f"Choose from: {', '.join(parameters(model))}."
         )
-    given = settings.rates()
+    given = settings.rates(model.likelihood.pace)
 
     def rate(path: tuple[Any, ...], leaf: Array) -> Array:
         group, names = _labels(path)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["installed_peers"]
+__all__ = ["PEERS", "installed_peers"]
 
-_PACKAGES = {"LightGBM": "lightgbm", "scikit-lego": "sklego"}
+# Names in the tables, and the packages they come from.
+PEERS = {"LightGBM": "lightgbm", "scikit-lego": "sklego"}
 
 
 def installed_peers() -> dict[str, Any]:
@@ -16,7 +17,7 @@ def installed_peers() -> dict[str, Any]:
     Their settings were chosen on training rows alone (benchmarks/tune_precipitation.py).
     """
     found: dict[str, Any] = {}
-    if find_spec(_PACKAGES["LightGBM"]):
+    if find_spec(PEERS["LightGBM"]):
         from lightgbm import LGBMRegressor
 
         found["LightGBM"] = LGBMRegressor(
@@ -27,7 +28,7 @@ def installed_peers() -> dict[str, Any]:
             random_state=0,
             verbose=-1,
         )
-    if find_spec(_PACKAGES["scikit-lego"]):
+    if find_spec(PEERS["scikit-lego"]):
         from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
         from sklego.meta import ZeroInflatedRegressor
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -21,6 +22,9 @@ __all__ = ["Amounts", "Likelihood", "LogAmounts", "gate_and_latent"]
 
 class Likelihood(eqx.Module):
     """What a model assumes of y once the signal is known."""
+
+    # How fast its parameters learn, beside those of the latents.
+    pace: ClassVar[float] = 1.0
 
     @abstractmethod
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:

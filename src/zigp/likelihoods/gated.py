@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,6 +32,10 @@ class Gated(Amounts):
     would vanish and the bound grow without end: it stays above the `floor`, the variance τ²/12 of
     rounding to a resolution τ.
     """
+
+    # Both variances have far to go: one down to its floor, one up to that of the amounts. On a
+    # lattice training stops early, and they must be there by then.
+    pace: ClassVar[float] = 8.0
 
     off_excess: ArrayLike  # log(σ₀² − floor)
     on_excess: ArrayLike  # log(σ₁² − NOISE_FLOOR)
