@@ -36,6 +36,11 @@ for hour in range(0, 24, 6):
         f"hour {48 + hour}: {mean[hour]:.2f} mm, on {prob_on[hour]:.2f}, over 1 mm {more[hour]:.2f}"
     )
 
+# The hours after the last one: the further ahead, the closer to what is usual there.
+ahead = place.assign(hour=range(120, 144))
+for hours in (0, 3, 23):
+    print(f"{hours + 1:>2} hours ahead: on {model.prob_on(ahead)[hours]:.2f}")
+
 # Totals by day over all stations, with intervals from joint draws.
 everywhere = rain[inputs]
 print(model.aggregate(everywhere, by=everywhere["hour"] // 24, n_samples=200, random_state=0))

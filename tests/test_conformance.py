@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of the estimators of one output, and its tools around them."""
+"""scikit-learn's own checks of the estimators, and its tools around them."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from zigp import (
+    GPNetworkRegressor,
     HurdleGPRegressor,
     SparseGPClassifier,
     SparseGPRegressor,
@@ -31,6 +32,7 @@ ESTIMATORS = [
     ZeroInflatedGPRegressor(**SMALL),
     HurdleGPRegressor(**SMALL),
     SparseGPClassifier(**SMALL),
+    GPNetworkRegressor(**SMALL | {"steps": 200}, n_latents=1, n_restarts=1),
 ]
 WEIGHTS = "rounding is amplified over the steps; the bounds themselves are compared below"
 

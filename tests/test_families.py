@@ -248,6 +248,29 @@ def test_what_to_expect_if_it_is_on(fitted):
     assert np.all(np.isfinite(sd) & (sd > 0))
 
 
+def test_quantiles_of_the_parts(fitted):
+    """Quantiles rise, and their average over all levels is the mean."""
+    _, model, (X, _) = fitted
+    some, levels = X.iloc[:20], (np.arange(200) + 0.5) / 200
+    parts = model.predict_components(some)
+    expected = {
+        "gate": parts["gate"],
+        "latent": parts["latent"],
+        "if_on": model.predict_if_on(some),
+        "response": model.predict(some),
+    }
+    for part, mean in expected.items():
+        found = model.predict_quantiles(some, levels, of=part).to_numpy()
+        assert np.all(np.diff(found, axis=1) >= 0)
+        np.testing.assert_allclose(found.mean(axis=1), mean, rtol=0.02, atol=0.01)
+    inside = model.predict_interval(some, 0.8, of="gate")
+    assert list(inside) == ["lower", "upper"]
+    assert inside.min(axis=None) >= 0
+    assert inside.max(axis=None) <= 1
+    with pytest.raises(ValueError, match="has quantiles of 'response', 'if_on', 'latent', 'gate'"):
+        model.predict_quantiles(some, of="signal")
+
+
 def test_an_index_is_as_uncertain_as_its_draws(fitted):
     _, model, (X, _) = fitted
     grid = X.iloc[:200]

@@ -272,3 +272,31 @@ def test_mistakes_are_named(settings, change, message):
 def test_known_outputs_must_have_the_models_columns(fitted):
     with pytest.raises(ValueError, match="Y has 3 columns, but the model has 2 outputs"):
         fitted.predict(X_NEW, known=np.full((25, 3), np.nan))
+
+
+@pytest.mark.parametrize("how", [{"latent_noise": True}, {"y_transform": "log"}])
+def test_a_y_of_one_dimension_gives_answers_of_one(how):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(0, 5, (40, 2))
+    y = np.exp(np.sin(X[:, 0]))
+    line, column = (
+        GPNetworkRegressor(1, n_restarts=1, n_inducing=6, steps=20, **how).fit(X, target)
+        for target in (y, y[:, None])
+    )
+    for ask in (
+        lambda model, y: np.stack(model.predict(X, return_std=True)),
+        lambda model, y: model.sample(X, 3, random_state=0),
+        lambda model, y: model.prob_below(X, y),
+        lambda model, y: model.prob_zero(X, 0.5),
+        lambda model, y: model.log_prob_between(X, y, y + 1.0),
+        lambda model, y: model.quantile_residuals(X, y),
+        lambda model, y: model.predict(X, known=np.where(y > 1, y, np.nan)),
+        lambda model, y: model.impute(X, np.where(y > 1, y, np.nan)),
+    ):
+        answer = ask(line, y)
+        assert answer.shape[-1] == 40
+        np.testing.assert_allclose(answer, ask(column, y[:, None])[..., 0], rtol=1e-12)
+    assert list(line.predict_quantiles(X)) == [0.05, 0.5, 0.95]
+    assert line.prob_below(X, np.column_stack([y, y + 1])).shape == (40, 2)
+    assert list(line.aggregate(X, n_samples=20)) == ["mean", "sd", "lower", "upper"]
+    assert line.predict_network(X).weights.shape == (40, 1, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zigp import HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
+from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.kernels import Matern32
 
 RNG = np.random.default_rng(0)
@@ -59,3 +59,14 @@ def test_noise_at_its_floor():
 def test_a_hurdle_speaks_for_both_parts():
     model = HurdleGPRegressor(n_inducing=8, steps=30, schedule="constant").fit(X, ON_AND_OFF)
     assert {line.split(":")[0] for line in model.sanity()} == {"Zero or not", "Amounts"}
+
+
+def test_networks_are_looked_at_latent_by_latent():
+    Y = np.column_stack([WAVE, WAVE**2])
+    model = GPNetworkRegressor(
+        1, kernel=Matern32(900.0), fixed=["kernel"], n_inducing=6, n_restarts=1, steps=30
+    )
+    words = model.fit(X, Y).sanity()
+    for latent in ("f[0]", "W[0, 0]", "W[0, 1]", "g[0, 0]", "g[0, 1]"):
+        assert any(said.startswith(f"{latent} hardly varies with column 0") for said in words)
+    assert any("30 steps are too few" in said for said in words)

@@ -14,7 +14,7 @@ __all__ = ["Layout", "as_batch", "chunks", "column_index", "find_lattice", "list
 
 ColumnList = Iterable[int | str] | int | str  # columns by number or name
 
-_SMALLEST = 64
+_SMALLEST = 256
 _CELLS_PER_ROW = 16
 _MOST_SPARSE_CELLS = 2_000_000
 _FEWEST_COORDINATES = 8  # along each axis of a lattice that nobody named

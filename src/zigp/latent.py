@@ -14,7 +14,7 @@ at a time. Plain inducing points are the case of one group. No Kronecker product
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
 from operator import mul
 from typing import Any
@@ -120,8 +120,7 @@ class LatentGP(eqx.Module):
     def _each(self, function: Callable, *mapped: Array) -> Any:
         """A function of one latent, over the family at once."""
         paths, structure = jax.tree_util.tree_flatten_with_path(self)
-        common = {"kernels", "inducing"} if self.shared else set()
-        axes = [None if path[0].name in common else 0 for path, _ in paths]
+        axes = [None if path[0].name in self._common else 0 for path, _ in paths]
 
         def one(leaves: list[Array], *args: Array) -> Any:
             return function(jax.tree.unflatten(structure, leaves), *args)
@@ -129,6 +128,22 @@ class LatentGP(eqx.Module):
         for _ in range(self.leading):
             one = jax.vmap(one, in_axes=(axes, *(0 for _ in mapped)))
         return one([jnp.asarray(leaf) for _, leaf in paths], *mapped)
+
+    def members(self) -> Iterator[tuple[tuple[int, ...], LatentGP]]:
+        """The latents of the family, each by its place in it; a single latent has the place ()."""
+        shape = np.shape(self.log_variance)[: self.leading]
+        for place in np.ndindex(*shape):
+
+            def here(path: tuple[Any, ...], leaf: Any, place: tuple[int, ...] = place) -> Any:
+                return leaf if path[0].name in self._common else leaf[place]
+
+            one = jax.tree_util.tree_map_with_path(here, self)
+            yield place, dataclasses.replace(one, leading=0, shared=False)
+
+    @property
+    def _common(self) -> tuple[str, ...]:
+        """What all of the family have together."""
+        return ("kernels", "inducing") if self.shared else ()
 
     def project(self, at: Rows | Lattice) -> Projection:
         """A at the inputs, for a latent of unit amplitude."""

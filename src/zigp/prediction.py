@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.scipy.special import ndtri
 
 from zigp.batch import Batch, Lattice, Rows
 from zigp.data import chunks
@@ -21,7 +22,8 @@ from zigp.latent import Moments
 from zigp.likelihoods import Amounts, Gaussian, network_given, network_parts, site_posterior
 from zigp.models import Model
 from zigp.predictive import Exponential, Mixture, Predictive
-from zigp.signal import Gate
+from zigp.signal import Gate, Signal
+from zigp.special import normal_cdf
 
 __all__ = [
     "back_transformed",
@@ -38,6 +40,9 @@ __all__ = [
     "over_rows",
     "probability",
     "quantile",
+    "quantile_if_on",
+    "quantile_of_gate",
+    "quantile_of_latent",
 ]
 
 _ROWS_AT_ONCE = 6_144  # with 1,000 inducing points a chunk takes about a quarter of a GB
@@ -75,10 +80,7 @@ def over_rows(
 @eqx.filter_jit
 def moments_if_on(model: Model, at: Rows) -> dict[str, Array]:
     """Mean and standard deviation of an observation where the gate of g is wide open."""
-    signal, marginals = model.with_local(at)
-    g = marginals["g"]
-    marginals["g"] = Moments(jnp.full_like(g.mean, _WIDE_OPEN), jnp.zeros_like(g.var))
-    y = model.likelihood.moments(signal, marginals)
+    y = model.likelihood.moments(*_wide_open(model, at))
     return {"mean": y.mean, "sd": jnp.sqrt(y.var)}
 
 
@@ -133,6 +135,32 @@ def quantile(model: Model, at: Rows, p: Array) -> dict[str, Array]:
     """The value that a new observation stays below with probability p."""
     y = _distribution(model, at)
     return {"t": y.quantile(p)}
+
+
+@eqx.filter_jit
+def quantile_if_on(model: Model, at: Rows, p: Array) -> dict[str, Array]:
+    """The same where the gate of g is wide open."""
+    assert isinstance(model.likelihood, Amounts)
+    return {"t": model.likelihood.predictive(*_wide_open(model, at)).quantile(p)}
+
+
+@eqx.filter_jit
+def quantile_of_latent(model: Model, at: Rows, p: Array) -> dict[str, Array]:
+    f = model.marginals(at)["f"]
+    return {"t": f.mean + ndtri(p) * jnp.sqrt(f.var)}
+
+
+@eqx.filter_jit
+def quantile_of_gate(model: Model, at: Rows, p: Array) -> dict[str, Array]:
+    g = model.marginals(at)["g"]
+    return {"t": normal_cdf(g.mean + ndtri(p) * jnp.sqrt(g.var))}
+
+
+def _wide_open(model: Model, at: Rows) -> tuple[Signal, dict[str, Moments]]:
+    signal, marginals = model.with_local(at)
+    g = marginals["g"]
+    marginals["g"] = Moments(jnp.full_like(g.mean, _WIDE_OPEN), jnp.zeros_like(g.var))
+    return signal, marginals
 
 
 def _distribution(model: Model, at: Rows) -> Predictive:

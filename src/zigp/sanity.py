@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist
+from scipy.special import ndtr
 
 from zigp.batch import Rows
 from zigp.kernels import Columns, Kernel, Product, Scaled, Stationary, Sum
@@ -15,7 +16,6 @@ from zigp.latent import LatentGP
 from zigp.likelihoods import Gated, Gaussian, HurdleLognormal
 from zigp.likelihoods.gaussian import NOISE_FLOOR
 from zigp.models import Model
-from zigp.signal import Gate
 
 __all__ = ["findings"]
 
@@ -25,6 +25,7 @@ _NEVER = 0.03  # a gate within this of 0 or 1 everywhere
 _COLLAPSED = 1e-5  # of their spread, between two inducing inputs
 _MOST_PLACES = 2000
 _KM_PER_DEGREE = 111.2
+_GATES = ("g", "k")  # the latents that are seen through Φ
 
 
 def findings(model: Model, names: list[str], bounds: np.ndarray | None, failure: str) -> list[str]:
@@ -32,11 +33,16 @@ def findings(model: Model, names: list[str], bounds: np.ndarray | None, failure:
 
     `bounds` are those of the steps, a row; without them convergence is not looked at.
     """
-    single = {name: gp for name, gp in model.complete().items() if not gp.leading}
+    latents = {
+        f"{name}{list(place) or ''}": gp
+        for name, whole in model.complete().items()
+        for place, gp in whole.members()
+    }
+    gates = {name: gp for name, gp in latents.items() if name[0] in _GATES}
     return [
         *([f"Training failed. {failure}"] if failure else _training(bounds)),
-        *(said for name, gp in single.items() for said in _latent(name, gp, names)),
-        *_gates(model),
+        *(said for name, gp in latents.items() for said in _latent(name, gp, names)),
+        *(said for name, gp in gates.items() for said in _gate(name, gp)),
         *_noise(model),
     ]
 
@@ -122,27 +128,20 @@ def _collapsed(latent: str, places: np.ndarray) -> Iterator[str]:
         )
 
 
-def _gates(model: Model) -> Iterator[str]:
-    """Gates that are open, or shut, at all inducing inputs."""
-    gates = [factor for factor in model.signal.factors() if isinstance(factor, Gate)]
-    latents = model.complete()
-    for gate in gates:
-        if len(gate.leaves) > 1 or latents[gate.leaves[0].name].leading:
-            continue  # those of networks have many neighbours and are looked at in pictures
-        name = gate.leaves[0].name
-        latent = latents[name]
-        sizes = [len(z) for z in latent.Z]
-        pick = np.unique(np.linspace(0, np.prod(sizes) - 1, _MOST_PLACES).astype(int))
-        cells = np.unravel_index(pick, sizes)
-        X = np.zeros((len(pick), 1 + max(c for group in latent.columns for c in group)))
-        for cell, group, Z in zip(cells, latent.columns, latent.Z, strict=True):
-            X[:, list(group)] = np.asarray(Z)[cell]
-        marginals = {name: latent.marginal(Rows(jnp.asarray(X)))}
-        on = np.asarray(gate.moments(marginals).mean)
-        if on.min() > 1.0 - _NEVER:
-            yield f"The gate {name} is open everywhere: nothing is ever switched off."
-        if on.max() < _NEVER:
-            yield f"The gate {name} is shut everywhere: nothing is ever switched on."
+def _gate(name: str, latent: LatentGP) -> Iterator[str]:
+    """Whether a gate is open, or shut, at all inducing inputs."""
+    sizes = [len(z) for z in latent.Z]
+    pick = np.unique(np.linspace(0, np.prod(sizes) - 1, _MOST_PLACES).astype(int))
+    cells = np.unravel_index(pick, sizes)
+    X = np.zeros((len(pick), 1 + max(c for group in latent.columns for c in group)))
+    for cell, group, Z in zip(cells, latent.columns, latent.Z, strict=True):
+        X[:, list(group)] = np.asarray(Z)[cell]
+    g = latent.marginal(Rows(jnp.asarray(X)))
+    on = ndtr(np.asarray(g.mean / jnp.sqrt(1.0 + g.var)))
+    if on.min() > 1.0 - _NEVER:
+        yield f"The gate {name} is open everywhere: nothing is ever switched off."
+    if on.max() < _NEVER:
+        yield f"The gate {name} is shut everywhere: nothing is ever switched on."
 
 
 def _noise(model: Model) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
@@ -33,6 +33,7 @@ class Regressor(RegressorMixin, GPSettings):
     """The questions; a subclass answers the few that the others are made of."""
 
     _output_names: Sequence[str] | None = None  # several outputs have names
+    _with_quantiles: ClassVar[tuple[str, ...]] = ("response",)
 
     @property
     def _has_atom(self) -> bool:
@@ -45,7 +46,11 @@ class Regressor(RegressorMixin, GPSettings):
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The expected observation at each row of X, and its standard deviation if asked for."""
+        """The expected observation at each row of X, and its standard deviation if asked for.
+
+        It is a mean over zeros and amounts, not the most likely value and not the amount where
+        there is one. The standard deviation is that of a new observation, noise included.
+        """
 
     def _mean(self, X: ArrayLike) -> np.ndarray:
         """The mean of the distribution, whatever else `predict` may return."""
@@ -67,6 +72,10 @@ class Regressor(RegressorMixin, GPSettings):
     def _quantile(self, X: ArrayLike, p: float) -> np.ndarray:
         """The value that an observation stays below with probability p."""
 
+    def _quantile_of(self, part: str, X: ArrayLike, p: float) -> np.ndarray:
+        """The same of a part other than the response."""
+        raise NotImplementedError
+
     @abstractmethod
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
         """Draws [n, rows], each joint over all rows."""
@@ -75,9 +84,10 @@ class Regressor(RegressorMixin, GPSettings):
 
     @entry_point
     def prob_below(self, X: ArrayLike, threshold: ArrayLike) -> np.ndarray:
-        """P(y ≤ threshold) for a new observation at each row.
+        """P(y ≤ threshold) for a new observation at each row, noise included.
 
-        The threshold is one number, or an array with an entry, or a line of entries, for each row.
+        It is of what would be measured there, not of the signal behind it. The threshold is one
+        number, or an array with an entry, or a line of entries, for each row.
         """
         check_is_fitted(self)
         t = np.asarray(threshold, float)
@@ -109,7 +119,8 @@ class Regressor(RegressorMixin, GPSettings):
     def prob_zero(self, X: ArrayLike, tol: float = 0.0) -> np.ndarray:
         """P(|y| ≤ tol) at each row: how likely an observation is zero at a resolution of tol.
 
-        Where exact zeros have a probability (hurdles and counts) tol may be 0.
+        It is of an observation with its noise, so in general not 1 − `prob_on`. Where exact zeros
+        have a probability (hurdles and counts) tol may be 0.
         """
         check_is_fitted(self)
         if not (tol > 0 or (tol == 0 and self._has_atom)):
@@ -140,18 +151,39 @@ class Regressor(RegressorMixin, GPSettings):
 
     @entry_point
     def predict_quantiles(
-        self, X: ArrayLike, quantiles: float | Sequence[float] = (0.05, 0.5, 0.95)
+        self,
+        X: ArrayLike,
+        quantiles: float | Sequence[float] = (0.05, 0.5, 0.95),
+        *,
+        of: str = "response",
     ) -> pd.DataFrame:
-        """Quantiles of a new observation at each row, one column for each."""
+        """Quantiles at each row, one column for each: of a new observation, noise included.
+
+        `of` asks about a part of the model instead, where it has them: `if_on`, an observation if
+        the signal is fully on; `latent`, the amount behind the gate, without noise; `gate`, how far
+        the signal is on.
+        """
         check_is_fitted(self)
+        if of not in self._with_quantiles:
+            known = ", ".join(map(repr, self._with_quantiles))
+            raise ValueError(f"{type(self).__name__} has quantiles of {known}, not {of!r}.")
         levels = [_probability_level("quantiles", q) for q in np.atleast_1d(quantiles)]
-        columns = {q: self._quantile(X, q) for q in levels}
+        columns = {
+            q: self._quantile(X, q) if of == "response" else self._quantile_of(of, X, q)
+            for q in levels
+        }
         return frame(columns, X, self._output_names)
 
-    def predict_interval(self, X: ArrayLike, level: float = 0.9) -> pd.DataFrame:
-        """The central interval that holds a new observation with the given probability."""
+    def predict_interval(
+        self, X: ArrayLike, level: float = 0.9, *, of: str = "response"
+    ) -> pd.DataFrame:
+        """The central interval that holds a new observation with the given probability.
+
+        It is for one observation at each row by itself; for sums and means over rows see
+        `aggregate`. `of` is as in `predict_quantiles`.
+        """
         tail = 0.5 * (1.0 - _probability_level("level", level))
-        table = self.predict_quantiles(X, (tail, 1.0 - tail))
+        table = self.predict_quantiles(X, (tail, 1.0 - tail), of=of)
         return table.rename(columns={tail: "lower", 1.0 - tail: "upper"})
 
     # -- zero or not ----------------------------------------------------------------------------
@@ -189,7 +221,10 @@ class Regressor(RegressorMixin, GPSettings):
         noise: bool = True,
         random_state: int | np.random.RandomState | None = None,
     ) -> np.ndarray:
-        """Observations [n_samples, rows] drawn jointly over all rows; the signal if not noise."""
+        """Observations [n_samples, rows] drawn jointly over all rows; the signal if not noise.
+
+        A draw is one way that all rows could turn out together, not a prediction.
+        """
         check_is_fitted(self)
         if int(n_samples) != n_samples or n_samples < 1:
             raise ValueError(f"n_samples must be a whole number of at least 1, not {n_samples!r}.")
@@ -262,7 +297,11 @@ class ModelRegressor(Regressor, SparseGP):
     def predict(
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The expected observation at each row of X, and its standard deviation if asked for."""
+        """The expected observation at each row of X, and its standard deviation if asked for.
+
+        It is a mean over zeros and amounts, not the most likely value and not the amount where
+        there is one. The standard deviation is that of a new observation, noise included.
+        """
         out = self._over_rows(X, prediction.moments)
         mean = self._in_user_units(out["mean"])
         return (mean, self.y_scale_ * out["sd"].T) if return_std else mean

@@ -218,8 +218,7 @@ class SparseGP(GPSettings):
 
         Training that has not converged, length-scales beyond the data or below its spacing, gates
         that are always open or always shut, inducing points that have collapsed, noise at its
-        floor. Of networks only training and noise are looked at. It does not look at predictions;
-        see `zigp.checking` for that.
+        floor. It does not look at predictions; see `zigp.checking` for that.
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
@@ -43,6 +43,8 @@ class HurdleGPRegressor(Regressor):
     combine: str = "class"
     gate_kernel: KernelSpec | None = None
     gate_inputs: ColumnList | None = None
+
+    _with_quantiles: ClassVar = ("response", "if_on")
 
     def __post_init__(self) -> None:
         # Learned by `fit`; declared for the type checker alone.
@@ -156,7 +158,8 @@ class HurdleGPRegressor(Regressor):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The predicted amount at each row, combined as `combine` says.
 
-        The standard deviation is that of the whole distribution, zeros included.
+        With `class` it is the likelier of zero and an amount, with `expectation` the mean. The
+        standard deviation is that of the whole distribution, zeros included.
         """
         self._check_choices()
         p, mean, sd = self._parts(X)
@@ -241,6 +244,9 @@ class HurdleGPRegressor(Regressor):
             below = norm.ppf(np.clip(p / on, 0.0, 1.0), mean, sd)
             above = norm.ppf(np.clip((p - (1.0 - on)) / on, 0.0, 1.0), mean, sd)
         return np.select([p < negative, p > negative + 1.0 - on], [below, above], 0.0)
+
+    def _quantile_of(self, part: str, X: ArrayLike, p: float) -> np.ndarray:
+        return self.regressor_._quantile(X, p)
 
     @entry_point
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:

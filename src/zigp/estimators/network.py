@@ -100,19 +100,23 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             raise ValueError(
                 "GPNetworkRegressor requires y to be passed, but the target y is None."
             )
-        names = [str(c) for c in y.columns] if hasattr(y, "columns") else None
+        named = [str(c) for c in y.columns] if hasattr(y, "columns") else None
         Y = check_array(
             y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="Y"
         )
-        Y = Y[:, None] if Y.ndim == 1 else Y
+        several, Y = Y.ndim > 1, Y.reshape(len(Y), -1)
         check_consistent_length(rows, Y)
         self._refuse_too_low(Y)
         if reset:
             if empty := np.flatnonzero(~np.isfinite(Y).any(axis=0)).tolist():
                 raise ValueError(f"Y has no observation at all in column {empty[0]}: leave it out.")
-            self._output_names = names or [str(p) for p in range(Y.shape[1])]
-        elif Y.shape[1] != (P := len(self._output_names or ())):
-            raise ValueError(f"Y has {Y.shape[1]} columns, but the model has {P} outputs.")
+            self.n_outputs_ = Y.shape[1]
+            numbered = [str(p) for p in range(self.n_outputs_)]
+            self._output_names = (named or numbered) if several else None
+        elif Y.shape[1] != self.n_outputs_:
+            raise ValueError(
+                f"Y has {Y.shape[1]} columns, but the model has {self.n_outputs_} outputs."
+            )
         return rows, Y
 
     def _scaling(
@@ -135,7 +139,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         return [self._initial(X, layout, sparsity) for sparsity in each]
 
     def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
-        Q, P = int(self.n_latents), len(self._output_names or ())
+        Q, P = int(self.n_latents), self.n_outputs_
         rng = np.random.default_rng(sparsity.seed)
         separate = self.inducing == "separate"
 
@@ -225,6 +229,18 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         y = super()._in_user_units(values)
         return y if self.y_transform is None else np.exp(y) - (self.y_transform == "log1p")
 
+    # -- a y of one dimension -------------------------------------------------------------------
+
+    def _over_rows(self, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
+        out = super()._over_rows(*args, **kwargs)
+        if self._output_names is None:
+            out = {name: np.squeeze(values, axis=-2) for name, values in out.items()}
+        return out
+
+    def _draws(self, *args: Any, **kwargs: Any) -> np.ndarray:
+        drawn = super()._draws(*args, **kwargs)
+        return drawn[..., 0] if self._output_names is None else drawn
+
     # -- predicting -----------------------------------------------------------------------------
 
     @entry_point
@@ -233,9 +249,9 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
         """The expected outputs [rows, P] at each row of X, with standard deviations if asked for.
 
-        `known` [rows, P] holds outputs that are known there, NaN for the others: these are then
-        predicted given those, without fitting again. With a transform, `back_transform` chooses
-        whether the mean or the median is returned.
+        They are [rows] where y was so in `fit`. `known` [rows, P] holds outputs that are known
+        there, NaN for the others: these are then predicted given those, without fitting again. With
+        a transform, `back_transform` chooses whether the mean or the median is returned.
         """
         check_is_fitted(self)
         if self.back_transform not in ("mean", "median"):
@@ -245,6 +261,8 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         if known is not None:
             rows, Y = self._checked_pair(X, known)
             mean, sd = self._given_known(rows, Y, trained=False)
+            if self._output_names is None:
+                mean, sd = mean[:, 0], sd[:, 0]
         elif self.y_transform is None:
             out = self._over_rows(X, prediction.moments)
             mean, sd = self._in_user_units(out["mean"]), self.y_scale_ * out["sd"].T
@@ -263,7 +281,8 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         learned the rest from them already. At new rows use `predict(X, known=Y)`.
         """
         check_is_fitted(self)
-        return self._given_known(*self._checked_pair(X, Y), trained=True)[0]
+        filled = self._given_known(*self._checked_pair(X, Y), trained=True)[0]
+        return filled[:, 0] if self._output_names is None else filled
 
     def _given_known(
         self, rows: np.ndarray, Y: np.ndarray, *, trained: bool
@@ -294,7 +313,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     @entry_point
     def predict_network(self, X: ArrayLike) -> NetworkParts:
         """Latents, weights, support, and what each latent adds to each output, at each row."""
-        out = self._over_rows(X, prediction.network)
+        out = super()._over_rows(X, prediction.network)
         parts = {name: np.moveaxis(values, -1, 0) for name, values in out.items()}
         terms = parts["effective"] * parts["latents"][:, :, None] * self.y_scale_
         # The participation ratio (Σ a)²/Σ a² of squared terms: 1 if one does all, Q if all share.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import equinox as eqx
 import numpy as np
@@ -31,6 +31,11 @@ if TYPE_CHECKING:
 
 __all__ = ["SparseGPRegressor", "ZeroInflatedGPRegressor"]
 
+_QUANTILES = {
+    "if_on": prediction.quantile_if_on,
+    "latent": prediction.quantile_of_latent,
+    "gate": prediction.quantile_of_gate,
+}
 _FIRST_NOISE = 0.1  # where training starts, in the model's units
 
 
@@ -75,6 +80,8 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     exposure: int | str | None = None
     gate_kernel: KernelSpec | None = None
     gate_inputs: ColumnList | None = None
+
+    _with_quantiles: ClassVar = ("response", *_QUANTILES)
 
     def _scaling(
         self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
@@ -151,9 +158,18 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         mean = self._in_user_units(out["mean"])
         return (mean, self.y_scale_ * out["sd"]) if return_std else mean
 
+    def _quantile_of(self, part: str, X: ArrayLike, p: float) -> np.ndarray:
+        found = self._over_rows(X, _QUANTILES[part], np.asarray(p))["t"]
+        return found if part == "gate" else self._in_user_units(found)
+
     @entry_point
     def predict_components(self, X: ArrayLike) -> pd.DataFrame:
-        """Gate, latent and signal at each row, each with its standard deviation."""
+        """Gate, latent and signal at each row, each with its standard deviation.
+
+        The gate is E[Φ(g)], as in `prob_on`. The latent is f, the amount behind the gate (with
+        hurdles and counts its logarithm), also where nothing is switched on. The signal is what
+        the two make together, without noise. None of them is an observation.
+        """
         out = self._over_rows(X, prediction.components)
         without_unit = ("gate", "gate_sd")
         return frame({k: v if k in without_unit else v * self.y_scale_ for k, v in out.items()}, X)

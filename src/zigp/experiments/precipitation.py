@@ -56,7 +56,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     },
     "own": {},
 }
-_LIKELIHOOD = {"paper": {"likelihood": "gaussian"}, "own": {}}  # of ZiGP
+_LIKELIHOOD: dict[str, dict[str, Any]] = {"paper": {"likelihood": "gaussian"}, "own": {}}  # of ZiGP
 MODELS = {
     "paper": ("Zero", "GPc", "GPr", "GPcr", "GPcr0", "Hurdle", "ZiGP"),
     "own": ("LightGBM", "scikit-lego", "ZiGP"),  # peers only where they are installed
