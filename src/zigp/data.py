@@ -10,7 +10,17 @@ import numpy as np
 
 from zigp.batch import Batch, Lattice, Rows
 
-__all__ = ["Layout", "as_batch", "chunks", "column_index", "find_lattice", "listed", "padded_size"]
+__all__ = [
+    "Layout",
+    "as_batch",
+    "chunks",
+    "column_index",
+    "distinct",
+    "find_lattice",
+    "listed",
+    "padded",
+    "padded_size",
+]
 
 ColumnList = Iterable[int | str] | int | str  # columns by number or name
 
@@ -129,6 +139,15 @@ def _groups_of_a_lattice(
     return None
 
 
+def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct rows of X in order, and which of them each row is."""
+    if X.shape[1] == 1:  # many times as fast as comparing rows
+        values, which = np.unique(X[:, 0], return_inverse=True)
+        return values[:, None], which
+    values, which = np.unique(X, axis=0, return_inverse=True)
+    return values, which.reshape(-1)
+
+
 def find_lattice(
     X: np.ndarray, groups: tuple[tuple[int, ...], ...]
 ) -> tuple[Lattice, tuple[np.ndarray, ...]] | None:
@@ -142,9 +161,9 @@ def find_lattice(
         return None
     axes, cells, size = [], [], 1
     for group in groups:
-        axis, cell = np.unique(X[:, group], axis=0, return_inverse=True)
+        axis, cell = distinct(X[:, group])
         axes.append(axis)
-        cells.append(cell.reshape(-1))
+        cells.append(cell)
         size *= len(axis)
         if size > max(2 * len(X), min(_CELLS_PER_ROW * len(X), _MOST_SPARSE_CELLS)):
             return None
@@ -171,7 +190,7 @@ def as_batch(
     if found is None:
         more = [(0, 0)] * len(outputs) + [(0, padded_size(len(X)) - len(X))]
         y, weight = np.pad(y, more).astype(dtype), np.pad(weight, more).astype(dtype)
-        return Batch(Rows(_padded(X, y.shape[-1]).astype(dtype)), y, weight)
+        return Batch(Rows(padded(X, y.shape[-1]).astype(dtype)), y, weight)
     lattice, cells = found
     on_lattice, counted = (np.zeros((*outputs, *lattice.shape), dtype) for _ in range(2))
     where = (slice(None),) * len(outputs) + cells
@@ -199,10 +218,10 @@ def chunks(X: np.ndarray, rows: int) -> Iterable[tuple[slice, np.ndarray]]:
     size = min(padded_size(len(X)), rows)
     for start in range(0, len(X), size):
         part = X[start : start + size]
-        yield slice(start, start + len(part)), _padded(part, size)
+        yield slice(start, start + len(part)), padded(part, size)
 
 
-def _padded(values: np.ndarray, size: int) -> np.ndarray:
+def padded(values: np.ndarray, size: int) -> np.ndarray:
     """Values followed by copies of the first one."""
     filler = np.broadcast_to(values[:1], (size - len(values), *values.shape[1:]))
     return np.concatenate([values, filler])

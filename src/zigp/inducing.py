@@ -14,6 +14,8 @@ from jax.lax import stop_gradient
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
+from zigp.data import distinct
+
 __all__ = ["Inducing", "pick", "place"]
 
 _LARGEST_SAMPLE = 20_000
@@ -58,34 +60,34 @@ def place(
     every column counted in its own standard deviations (latitude and longitude in equal
     distances). In discrete columns a centre takes the value of the row nearest to it.
     """
-    distinct = np.unique(np.asarray(X, float), axis=0)
-    if len(distinct) <= M:
-        return distinct
-    if distinct.shape[1] == 1 and discrete:
-        return distinct[np.linspace(0, len(distinct) - 1, M).round().astype(int)]
-    if distinct.shape[1] == 1:
-        return np.quantile(distinct, (np.arange(M) + 0.5) / M, axis=0, method="linear")
+    every, _ = distinct(np.asarray(X, float))
+    if len(every) <= M:
+        return every
+    if every.shape[1] == 1 and discrete:
+        return every[np.linspace(0, len(every) - 1, M).round().astype(int)]
+    if every.shape[1] == 1:
+        return np.quantile(every, (np.arange(M) + 0.5) / M, axis=0, method="linear")
     rng = np.random.default_rng(seed)
-    if len(distinct) > _LARGEST_SAMPLE:
-        distinct = rng.choice(distinct, _LARGEST_SAMPLE, replace=False)
+    if len(every) > _LARGEST_SAMPLE:
+        every = rng.choice(every, _LARGEST_SAMPLE, replace=False)
     if latlon:
-        unit = np.array([1.0, 1.0 / max(np.cos(np.deg2rad(distinct[:, 0].mean())), 1e-3)])
+        unit = np.array([1.0, 1.0 / max(np.cos(np.deg2rad(every[:, 0].mean())), 1e-3)])
     else:
-        unit = np.where(distinct.std(axis=0) > 0, distinct.std(axis=0), 1.0)
+        unit = np.where(every.std(axis=0) > 0, every.std(axis=0), 1.0)
 
     from sklearn.cluster import KMeans  # heavy to import, and only needed here
 
-    scaled = distinct / unit
+    scaled = every / unit
     means = KMeans(M, n_init=1, random_state=int(rng.integers(2**31))).fit(scaled)
     centres = means.cluster_centers_ * unit
     for column in discrete:
         nearest = np.array([np.argmin(((scaled - c) ** 2).sum(axis=1)) for c in centres / unit])
-        centres[:, column] = distinct[nearest, column]
+        centres[:, column] = every[nearest, column]
     return centres
 
 
 def pick(X: np.ndarray, M: int, seed: int) -> np.ndarray:
     """M distinct rows of X at random, or all of them where there are fewer."""
-    distinct = np.unique(np.asarray(X, float), axis=0)
+    every, _ = distinct(np.asarray(X, float))
     rng = np.random.default_rng(seed)
-    return rng.choice(distinct, min(M, len(distinct)), replace=False)
+    return rng.choice(every, min(M, len(every)), replace=False)

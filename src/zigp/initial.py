@@ -12,7 +12,7 @@ import equinox as eqx
 import numpy as np
 
 from zigp.covariances import COVARIANCES, CovarianceName
-from zigp.data import Layout, find_lattice
+from zigp.data import Layout, distinct, find_lattice
 from zigp.inducing import pick, place
 from zigp.kernels import (
     Categorical,
@@ -134,8 +134,7 @@ def _sizes(
             return [_MOST_POINTS]
         most = _ON_LATTICE if find_lattice(X, groups) or len(groups) == 1 else _SCATTERED
         sizes = [
-            min(len(np.unique(X[:, group], axis=0)), most[min(len(group), 2) - 1])
-            for group in groups
+            min(len(distinct(X[:, group])[0]), most[min(len(group), 2) - 1]) for group in groups
         ]
         while prod(sizes) > _MOST_VARIABLES:
             sizes[int(np.argmax(sizes))] //= 2

@@ -17,7 +17,7 @@ from jax import Array
 from jax.scipy.special import ndtri
 
 from zigp.batch import Batch, Lattice, Rows
-from zigp.data import chunks
+from zigp.data import chunks, distinct, padded
 from zigp.latent import Moments
 from zigp.likelihoods import Amounts, Gaussian, network_given, network_parts, site_posterior
 from zigp.models import Model
@@ -37,6 +37,7 @@ __all__ = [
     "moments",
     "moments_if_on",
     "network",
+    "over_cells",
     "over_rows",
     "probability",
     "quantile",
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 _ROWS_AT_ONCE = 6_144  # with 1,000 inducing points a chunk takes about a quarter of a GB
+_CELLS_AT_ONCE = 24_576  # where work is shared between them
 _MOST_JOINT_ROWS = 6_000  # rows drawn jointly without a lattice to lean on
 _MOST_JOINT_CELLS = 4_000_000
 _WIDE_OPEN = 40.0  # Φ of it is 1
@@ -77,29 +79,54 @@ def over_rows(
     return out
 
 
+def over_cells(
+    model: Model, lattice: Lattice, function: Callable[..., dict[str, Array]], *args: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The same over the cells of a lattice, in order, a slab of its first axis at a time."""
+    dtype = _dtype(model)
+    extra = [jnp.asarray(a, dtype) for a in args]
+    first, *others = (np.asarray(axis, dtype) for axis in lattice.axes)
+    at_once = max(1, min(len(first), _CELLS_AT_ONCE // prod(len(axis) for axis in others)))
+    parts: list[dict[str, np.ndarray]] = []
+    for start in range(0, len(first), at_once):
+        here = slice(start, min(start + at_once, len(first)))
+        effort = lattice.exposure
+        if effort is not None:
+            effort = padded(np.asarray(effort, dtype)[here], at_once)
+        axes = (padded(first[here], at_once), *others)
+        slab = Lattice(axes, lattice.columns, effort, lattice.exposure_column)
+        count = (here.stop - start) * prod(slab.shape[1:])
+        flat = {
+            name: np.asarray(values).reshape(*values.shape[: -len(slab.shape)], -1)[..., :count]
+            for name, values in function(model, slab, *extra).items()
+        }
+        parts.append(flat)
+    return {name: np.concatenate([part[name] for part in parts], -1) for name in parts[0]}
+
+
 @eqx.filter_jit
-def moments_if_on(model: Model, at: Rows) -> dict[str, Array]:
+def moments_if_on(model: Model, at: Rows | Lattice) -> dict[str, Array]:
     """Mean and standard deviation of an observation where the gate of g is wide open."""
     y = model.likelihood.moments(*_wide_open(model, at))
     return {"mean": y.mean, "sd": jnp.sqrt(y.var)}
 
 
 @eqx.filter_jit
-def moments(model: Model, at: Rows) -> dict[str, Array]:
+def moments(model: Model, at: Rows | Lattice) -> dict[str, Array]:
     """Mean and standard deviation of a new observation."""
     y = model.likelihood.moments(*model.with_local(at))
     return {"mean": y.mean, "sd": jnp.sqrt(y.var)}
 
 
 @eqx.filter_jit
-def latent(model: Model, at: Rows) -> dict[str, Array]:
+def latent(model: Model, at: Rows | Lattice) -> dict[str, Array]:
     """Mean and standard deviation of a classifier's latent g."""
     g = model.marginals(at)["g"]
     return {"mean": g.mean, "sd": jnp.sqrt(g.var)}
 
 
 @eqx.filter_jit
-def components(model: Model, at: Rows) -> dict[str, Array]:
+def components(model: Model, at: Rows | Lattice) -> dict[str, Array]:
     """Gate, latent and signal of the zero-inflated GP, each with its standard deviation."""
     marginals = model.marginals(at)
     gate, latent = (factor.moments(marginals) for factor in model.signal.factors())
@@ -111,59 +138,59 @@ def components(model: Model, at: Rows) -> dict[str, Array]:
 
 
 @eqx.filter_jit
-def probability(model: Model, at: Rows, low: Array, high: Array) -> dict[str, Array]:
+def probability(model: Model, at: Rows | Lattice, low: Array, high: Array) -> dict[str, Array]:
     """P(low < y ≤ high) for a new observation."""
     y = _distribution(model, at)
     return {"p": y.cdf(high) - y.cdf(low)}
 
 
 @eqx.filter_jit
-def cdf(model: Model, at: Rows, thresholds: Array) -> dict[str, Array]:
+def cdf(model: Model, at: Rows | Lattice, thresholds: Array) -> dict[str, Array]:
     """P(y ≤ t) for every line t of thresholds, each with an entry for every row."""
     y = _distribution(model, at)
     return {"p": jax.lax.map(y.cdf, thresholds)}
 
 
 @eqx.filter_jit
-def log_between(model: Model, at: Rows, ends: Array) -> dict[str, Array]:
+def log_between(model: Model, at: Rows | Lattice, ends: Array) -> dict[str, Array]:
     """log P(low < y ≤ high), with low and high the two lines of `ends`."""
     return {"p": _distribution(model, at).log_between(ends[0], ends[1])}
 
 
 @eqx.filter_jit
-def quantile(model: Model, at: Rows, p: Array) -> dict[str, Array]:
+def quantile(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Array]:
     """The value that a new observation stays below with probability p."""
     y = _distribution(model, at)
     return {"t": y.quantile(p)}
 
 
 @eqx.filter_jit
-def quantile_if_on(model: Model, at: Rows, p: Array) -> dict[str, Array]:
+def quantile_if_on(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Array]:
     """The same where the gate of g is wide open."""
     assert isinstance(model.likelihood, Amounts)
     return {"t": model.likelihood.predictive(*_wide_open(model, at)).quantile(p)}
 
 
 @eqx.filter_jit
-def quantile_of_latent(model: Model, at: Rows, p: Array) -> dict[str, Array]:
+def quantile_of_latent(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Array]:
     f = model.marginals(at)["f"]
     return {"t": f.mean + ndtri(p) * jnp.sqrt(f.var)}
 
 
 @eqx.filter_jit
-def quantile_of_gate(model: Model, at: Rows, p: Array) -> dict[str, Array]:
+def quantile_of_gate(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Array]:
     g = model.marginals(at)["g"]
     return {"t": normal_cdf(g.mean + ndtri(p) * jnp.sqrt(g.var))}
 
 
-def _wide_open(model: Model, at: Rows) -> tuple[Signal, dict[str, Moments]]:
+def _wide_open(model: Model, at: Rows | Lattice) -> tuple[Signal, dict[str, Moments]]:
     signal, marginals = model.with_local(at)
     g = marginals["g"]
     marginals["g"] = Moments(jnp.full_like(g.mean, _WIDE_OPEN), jnp.zeros_like(g.var))
     return signal, marginals
 
 
-def _distribution(model: Model, at: Rows) -> Predictive:
+def _distribution(model: Model, at: Rows | Lattice) -> Predictive:
     """Of a new observation."""
     assert isinstance(model.likelihood, Amounts)
     return model.likelihood.predictive(*model.with_local(at))
@@ -191,7 +218,7 @@ def conditioned(
 
 
 @eqx.filter_jit
-def network(model: Model, at: Rows) -> dict[str, Array]:
+def network(model: Model, at: Rows | Lattice) -> dict[str, Array]:
     """The parts of a network: latents [Q, rows], the others [Q, P, rows]."""
     marginals = model.marginals(at)
     weights, latents = network_parts(model.signal)
@@ -203,7 +230,9 @@ def network(model: Model, at: Rows) -> dict[str, Array]:
 
 
 @eqx.filter_jit
-def back_transformed(model: Model, at: Rows, offset: Array, scale: Array) -> dict[str, Array]:
+def back_transformed(
+    model: Model, at: Rows | Lattice, offset: Array, scale: Array
+) -> dict[str, Array]:
     """Mean, standard deviation and median of exp(offset + scale · y), with y a new observation."""
     y = _distribution(model, at)
     assert isinstance(y, Mixture)
@@ -292,13 +321,13 @@ def _joint_inputs(
     X: np.ndarray, groups: tuple[tuple[int, ...], ...], exposure: int | None
 ) -> tuple[Rows | Lattice, tuple[np.ndarray, ...] | None]:
     """Inputs to draw jointly at: a lattice that holds all rows where there is one, or the rows."""
-    pairs = [np.unique(X[:, group], axis=0, return_inverse=True) for group in groups]
+    pairs = [distinct(X[:, group]) for group in groups]
     axes = tuple(axis for axis, _ in pairs)
     sizes = [len(axis) for axis in axes]
     # Rows that fill little of their lattice are cheaper by themselves, while they can be drawn so.
     worth_it = prod(sizes) <= 4 * len(X) or len(X) > _MOST_JOINT_ROWS
     fits = max(sizes) <= _MOST_JOINT_ROWS and prod(sizes) <= _MOST_JOINT_CELLS
-    cells = tuple(cell.reshape(-1) for _, cell in pairs)
+    cells = tuple(cell for _, cell in pairs)
     if len(groups) > 1 and worth_it and fits and exposure is None:
         return Lattice(axes, groups), cells
     if len(groups) > 1 and worth_it and fits and len(set(zip(*cells, strict=True))) == len(X):

@@ -17,12 +17,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from zigp import prediction
 from zigp.estimators.base import GPSettings, SparseGP
+from zigp.lattices import QUANTILES, is_lattice, predict_lattice
 from zigp.likelihoods import Gaussian, LogAmounts
 from zigp.runtime import entry_point
 from zigp.scores import best_threshold
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
 __all__ = ["ModelRegressor", "Regressor", "frame"]
 
@@ -43,14 +45,8 @@ class Regressor(RegressorMixin, GPSettings):
     # -- what a subclass provides ---------------------------------------------------------------
 
     @abstractmethod
-    def predict(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The expected observation at each row of X, and its standard deviation if asked for.
-
-        It is a mean over zeros and amounts, not the most likely value and not the amount where
-        there is one. The standard deviation is that of a new observation, noise included.
-        """
+    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """What `predict` returns at each row, and its standard deviation."""
 
     def _mean(self, X: ArrayLike) -> np.ndarray:
         """The mean of the distribution, whatever else `predict` may return."""
@@ -79,6 +75,34 @@ class Regressor(RegressorMixin, GPSettings):
     @abstractmethod
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
         """Draws [n, rows], each joint over all rows."""
+
+    # -- what to expect -------------------------------------------------------------------------
+
+    @entry_point
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """The expected observation at each row of X, and its standard deviation if asked for.
+
+        It is a mean over zeros and amounts, not the most likely value and not the amount where
+        there is one. The standard deviation is that of a new observation, noise included. At the
+        cells of a lattice (a DataArray or a Dataset) the answer is that of `predict_lattice`.
+        """
+        if is_lattice(X):
+            return self.predict_lattice(X)
+        mean, sd = self._moments(X)
+        return (mean, sd) if return_std else mean
+
+    @entry_point
+    def predict_lattice(
+        self, X: xr.DataArray | xr.Dataset, quantiles: Sequence[float] = QUANTILES
+    ) -> xr.Dataset:
+        """Mean, standard deviation, quantiles and `prob_on` in every cell, as a Dataset.
+
+        Where dask holds X in chunks, the answer is lazy and has the same chunks. Quantiles are of
+        each cell by itself; for sums over cells see `aggregate`.
+        """
+        check_is_fitted(self)
+        levels = tuple(_probability_level("quantiles", q) for q in quantiles)
+        return predict_lattice(self, X, levels)
 
     # -- the distribution of one observation ----------------------------------------------------
 
@@ -293,18 +317,9 @@ class ModelRegressor(Regressor, SparseGP):
     def _has_atom(self) -> bool:
         return isinstance(self.model_.likelihood, LogAmounts)
 
-    @entry_point
-    def predict(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The expected observation at each row of X, and its standard deviation if asked for.
-
-        It is a mean over zeros and amounts, not the most likely value and not the amount where
-        there is one. The standard deviation is that of a new observation, noise included.
-        """
+    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         out = self._over_rows(X, prediction.moments)
-        mean = self._in_user_units(out["mean"])
-        return (mean, self.y_scale_ * out["sd"].T) if return_std else mean
+        return self._in_user_units(out["mean"]), self.y_scale_ * out["sd"].T
 
     @property
     @entry_point

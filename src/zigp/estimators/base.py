@@ -26,6 +26,7 @@ from zigp.columns import Table
 from zigp.data import ColumnList, Layout, as_batch, column_index, listed
 from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.latent import LatentGP
+from zigp.lattices import as_cells, is_lattice
 from zigp.models import Model
 from zigp.progress import progress_bar
 from zigp.runtime import entry_point
@@ -112,6 +113,16 @@ class GPSettings(BaseEstimator):
         """X as numbers, or an error that says what is wrong with it."""
         return validate_data(self, self._as_numbers(X), dtype=np.float64, reset=False)
 
+    def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any]:
+        """What is observed as rows, and the groups of their columns; a lattice has its own."""
+        self.units_ = {}
+        if not is_lattice(X):
+            return X, y, weight, self.column_groups
+        cells = as_cells(X, y, weight, getattr(self, "exposure", None))
+        self.units_ = cells.units
+        groups = cells.groups if self.column_groups is None else self.column_groups
+        return cells.X, cells.y, cells.weight, groups
+
     def _as_numbers(self, X: Any, *, reset: bool = False) -> Any:
         """A frame's times and levels as numbers; anything else as it is."""
         import pandas as pd
@@ -148,9 +159,16 @@ class SparseGP(GPSettings):
     # -- fitting --------------------------------------------------------------------------------
 
     @entry_point
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the model to observations y at inputs X, both in your own units."""
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the model to observations y at inputs X, both in your own units.
+
+        X may also be an xarray DataArray that holds the observations, or a Dataset of which y names
+        one: then each dimension is an axis of a lattice.
+        """
         dtype = self._dtype()
+        X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "model_")
         if again:
             self._refuse_another_structure()
@@ -164,7 +182,7 @@ class SparseGP(GPSettings):
             counted = rows[weight > 0]
             self.layout_ = Layout.of(
                 counted,
-                self.column_groups,
+                column_groups,
                 self.latlon,
                 names,
                 exposure=getattr(self, "exposure", None),
@@ -349,7 +367,12 @@ class SparseGP(GPSettings):
         self, X: ArrayLike, function: Callable, *args: np.ndarray, along: np.ndarray | None = None
     ) -> dict[str, np.ndarray]:
         check_is_fitted(self)
-        rows = self._checked(X) - self.layout_.centre
+        layout = self.layout_
+        if isinstance(X, Lattice):
+            axes = (a - layout.centre[list(c)] for a, c in zip(X.axes, X.columns, strict=True))
+            centred = Lattice(tuple(axes), X.columns, X.exposure, X.exposure_column)
+            return prediction.over_cells(self.model_, centred, function, *args)
+        rows = self._checked(X) - layout.centre
         self._exposure_of(rows)
         return prediction.over_rows(self.model_, rows, function, *args, along=along)
 

@@ -72,9 +72,12 @@ class HurdleGPRegressor(Regressor):
                 setattr(hurdle, name, getattr(regressor, name))
         return hurdle
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
         """Fit both models to observations y at inputs X, in your own units."""
         self._check_choices()
+        X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "classifier_")
         numbers = self._as_numbers(X, reset=not again)
         checked, target = validate_data(
@@ -83,7 +86,7 @@ class HurdleGPRegressor(Regressor):
         weight = row_weights(sample_weight, checked)
         X = X if hasattr(X, "iloc") else checked
         classifier, regressor = self._classifier(), self._regressor()
-        if self.column_groups is None:  # those of all rows for both, also where few have amounts
+        if column_groups is None:  # those of all rows for both, also where few have amounts
             names = getattr(self, "feature_names_in_", None)
             counted, may = checked[weight > 0], self._may_split()
             layout = (
@@ -91,9 +94,9 @@ class HurdleGPRegressor(Regressor):
                 if again
                 else Layout.of(counted, None, self.latlon, names, split=may)
             )
-            groups = dict(zip(layout.names, map(list, layout.groups), strict=True))
-            for part in (classifier, regressor):
-                part.set_params(column_groups=groups)
+            column_groups = dict(zip(layout.names, map(list, layout.groups), strict=True))
+        for part in (classifier, regressor):
+            part.set_params(column_groups=column_groups)
         if again:  # with the settings of now
             classifier = copy.copy(self.classifier_).set_params(**classifier.get_params())
             regressor = copy.copy(self.regressor_).set_params(**regressor.get_params())
@@ -153,19 +156,18 @@ class HurdleGPRegressor(Regressor):
 
     # -- answers --------------------------------------------------------------------------------
 
-    def predict(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """The predicted amount at each row, combined as `combine` says.
 
         With `class` it is the likelier of zero and an amount, with `expectation` the mean. The
         standard deviation is that of the whole distribution, zeros included.
         """
+        return super().predict(X, return_std)
+
+    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
         self._check_choices()
         p, mean, sd = self._parts(X)
         combined = np.where(p >= 0.5, mean, 0.0) if self.combine == "class" else p * mean
-        if not return_std:
-            return combined
         return combined, np.sqrt(p * (sd**2 + (1.0 - p) * mean**2))
 
     def _mean(self, X: ArrayLike) -> np.ndarray:

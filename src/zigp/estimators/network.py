@@ -244,9 +244,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     # -- predicting -----------------------------------------------------------------------------
 
     @entry_point
-    def predict(
-        self, X: ArrayLike, return_std: bool = False, known: ArrayLike | None = None
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+    def predict(self, X: Any, return_std: bool = False, known: ArrayLike | None = None) -> Any:
         """The expected outputs [rows, P] at each row of X, with standard deviations if asked for.
 
         They are [rows] where y was so in `fit`. `known` [rows, P] holds outputs that are known
@@ -254,24 +252,28 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         a transform, `back_transform` chooses whether the mean or the median is returned.
         """
         check_is_fitted(self)
+        if known is None:
+            return super().predict(X, return_std)
+        rows, Y = self._checked_pair(X, known)
+        mean, sd = self._given_known(rows, Y, trained=False)
+        if self._output_names is None:
+            mean, sd = mean[:, 0], sd[:, 0]
+        return (mean, sd) if return_std else mean
+
+    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        self._check_back_transform()
+        if self.y_transform is None:
+            return super()._moments(X)
+        units = (np.reshape(v, (-1, 1)) for v in (self.y_offset_, self.y_scale_))
+        out = self._over_rows(X, prediction.back_transformed, *units)
+        mean = out[self.back_transform].T - (self.y_transform == "log1p")
+        return mean, out["sd"].T
+
+    def _check_back_transform(self) -> None:
         if self.back_transform not in ("mean", "median"):
             raise ValueError(
                 f"back_transform must be 'mean' or 'median', not {self.back_transform!r}."
             )
-        if known is not None:
-            rows, Y = self._checked_pair(X, known)
-            mean, sd = self._given_known(rows, Y, trained=False)
-            if self._output_names is None:
-                mean, sd = mean[:, 0], sd[:, 0]
-        elif self.y_transform is None:
-            out = self._over_rows(X, prediction.moments)
-            mean, sd = self._in_user_units(out["mean"]), self.y_scale_ * out["sd"].T
-        else:
-            units = (np.reshape(v, (-1, 1)) for v in (self.y_offset_, self.y_scale_))
-            out = self._over_rows(X, prediction.back_transformed, *units)
-            mean = out[self.back_transform].T - (self.y_transform == "log1p")
-            sd = out["sd"].T
-        return (mean, sd) if return_std else mean
 
     @entry_point
     def impute(self, X: ArrayLike, Y: ArrayLike) -> np.ndarray:
@@ -287,6 +289,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     def _given_known(
         self, rows: np.ndarray, Y: np.ndarray, *, trained: bool
     ) -> tuple[np.ndarray, np.ndarray]:
+        self._check_back_transform()
         inputs, values, weights, _ = self._in_model_units(rows, Y, np.ones(len(rows)))
         # Without noise of their own, latents at a row of the training data are as q has them.
         local = trained and not self.latent_noise
