@@ -41,16 +41,20 @@ def test_the_same_seed_gives_the_same_bits():
     assert not np.array_equal(first.bounds, other.bounds)
 
 
-def test_minibatch_bounds_of_a_pass_average_to_the_whole():
-    model, (cells, _) = random_zigp(1), masked(1)
-    size = 6
-    rows, size = training._whole_batches(jax.tree.map(jnp.asarray, cells), size)
-    batches = rows.y.size // size
-    order = jax.random.permutation(jax.random.key(0), rows.y.size)
-    values = [
-        bound(model, training._minibatch(rows, order, jnp.asarray(i), size)) for i in range(batches)
-    ]
-    np.testing.assert_allclose(np.mean(values), bound(model, cells), rtol=1e-10)
+@pytest.mark.parametrize("which", [0, 1], ids=["slabs", "rows"])
+def test_minibatch_bounds_of_a_pass_average_to_the_whole(which):
+    model, data = random_zigp(1), masked(1)[which]
+    across = np.prod(data.at.shape) // max(data.at.shape)
+    whole, size = training._whole_batches(jax.tree.map(jnp.asarray, data), int(2 * across))
+    assert size == 2
+    places = max(whole.at.shape)
+    assert places % 2 == 0
+    order = jax.random.permutation(jax.random.key(0), places)
+    parts = [training._minibatch(whole, order, jnp.asarray(i), 2) for i in range(places // 2)]
+    assert {part.y.shape for part in parts} == {parts[0].y.shape}
+    assert parts[0].y.size == 2 * across
+    values = [bound(model, part) for part in parts]
+    np.testing.assert_allclose(np.mean(values), bound(model, data), rtol=1e-10)
 
 
 def test_every_pass_visits_every_row_in_a_new_order():

@@ -1,14 +1,23 @@
 """Zero-inflated Gaussian processes and sparse Gaussian process networks."""
 
-from zigp import kernels, special
-from zigp.estimators import (
-    GPNetworkRegressor,
-    HurdleGPRegressor,
-    SparseGPClassifier,
-    SparseGPRegressor,
-    ZeroInflatedGPRegressor,
-)
-from zigp.storage import load
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zigp import checking, datasets, kernels, plots, special
+    from zigp.estimators import (
+        GPNetworkRegressor,
+        HurdleGPRegressor,
+        SparseGPClassifier,
+        SparseGPRegressor,
+        ZeroInflatedGPRegressor,
+    )
+    from zigp.storage import load
+
+_MODULES = ("checking", "datasets", "kernels", "plots", "special")
+_WHERE = {"load": "zigp.storage"}
 
 __all__ = [
     "GPNetworkRegressor",
@@ -16,7 +25,23 @@ __all__ = [
     "SparseGPClassifier",
     "SparseGPRegressor",
     "ZeroInflatedGPRegressor",
+    "checking",
+    "datasets",
     "kernels",
     "load",
+    "plots",
     "special",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # Loaded when first asked for, so that the command line answers at once.
+    if name in _MODULES:
+        return import_module(f"zigp.{name}")
+    if name in __all__:
+        return getattr(import_module(_WHERE.get(name, "zigp.estimators")), name)
+    raise AttributeError(f"module 'zigp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

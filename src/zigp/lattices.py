@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zigp.batch import Lattice
+from zigp.runtime import entry_point
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -155,6 +156,7 @@ def predict_lattice(model: Any, target: Any, quantiles: Sequence[float] = QUANTI
     )
 
 
+@entry_point  # dask calls it in threads of its own
 def _predicted(target: Any, model: Any, quantiles: Sequence[float]) -> xr.Dataset:
     """Everything that is predicted, with the target's coordinates."""
     import xarray as xr

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Literal
 
 import equinox as eqx
@@ -19,7 +20,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from zigp.batch import Batch, Rows
+from zigp.batch import Batch, Lattice, Rows
 from zigp.models import Model
 from zigp.objective import objective
 
@@ -201,7 +202,7 @@ def _train(
     batch_size, order = settings.batch_size, None
     if batch_size is not None:
         data, batch_size = _whole_batches(data, batch_size)
-        order = jnp.arange(data.y.shape[-1])
+        order = jnp.arange(data.at.shape[_longest(data.at)])
     first = _ADAM.init if restarts is None else eqx.filter_vmap(_ADAM.init)
     bounds = jnp.zeros((restarts or 1, settings.chunk))
     adam, reached = first(_learnable(model)), jnp.zeros(restarts or 1)
@@ -303,19 +304,44 @@ def _loss(model: Model, batch: Batch) -> Array:
 
 
 def _whole_batches(data: Batch, size: int) -> tuple[Batch, int]:
-    """The data as rows, filled up with rows of weight 0 to whole minibatches of the given size."""
-    X = jnp.asarray(data.at.rows().X)
-    outputs = data.y.shape[: data.y.ndim - len(data.at.shape)]
-    y, weight = (values.reshape(*outputs, len(X)) for values in (data.y, data.weight))
-    size = min(size, len(X))
-    missing = -len(X) % size
-    X = jnp.concatenate([X, jnp.broadcast_to(X[:1], (missing, X.shape[1]))])
-    filled = [jnp.pad(v, [(0, 0)] * len(outputs) + [(0, missing)]) for v in (y, weight)]
-    return Batch(Rows(X), *filled), size
+    """Data that divide into minibatches of about so many cells, and how many places each has.
+
+    Minibatches take rows, or slabs across the longest axis of a lattice, filled up to whole ones
+    with places of weight 0.
+    """
+    along = _longest(data.at)
+    places = data.at.shape[along]
+    across = prod(data.at.shape) // places
+    size = min(max(round(size / across), 1), places)
+    missing = -places % size
+    indices = jnp.concatenate([jnp.arange(places), jnp.zeros(missing, int)])
+    filled = _places(data, indices)
+    real = jnp.arange(places + missing) < places
+    shape = [1] * len(data.at.shape)
+    shape[along] = -1
+    return eqx.tree_at(lambda b: b.weight, filled, filled.weight * real.reshape(shape)), size
+
+
+def _longest(at: Rows | Lattice) -> int:
+    """The axis that minibatches divide."""
+    return int(np.argmax(at.shape))
+
+
+def _places(data: Batch, indices: Array) -> Batch:
+    """Some places along the longest axis, with all that lies across them."""
+    at, along = data.at, _longest(data.at)
+    behind = along - len(at.shape)
+    y, weight = (jnp.take(v, indices, axis=behind) for v in (data.y, data.weight))
+    if isinstance(at, Rows):
+        return Batch(Rows(jnp.asarray(at.X)[indices]), y, weight)
+    axes = list(at.axes)
+    axes[along] = jnp.asarray(axes[along])[indices]
+    effort = None if at.exposure is None else jnp.take(at.exposure, indices, axis=along)
+    return Batch(Lattice(tuple(axes), at.columns, effort, at.exposure_column), y, weight)
 
 
 def _order(state: _State, key: Array, size: int | None) -> Array | None:
-    """The order of the rows, drawn anew at the start of every pass and keyed by the pass."""
+    """The order of the places, drawn anew at the start of every pass and keyed by the pass."""
     if size is None or state.order is None:
         return None
     rows = state.order
@@ -335,8 +361,8 @@ def _minibatch(data: Batch, order: Array | None, step: Array, size: int | None) 
         return data
     batches = len(order) // size
     part = jax.lax.dynamic_slice(order, ((step % batches) * size,), (size,))
-    assert isinstance(data.at, Rows)
-    return Batch(Rows(data.at.X[part]), data.y[..., part], data.weight[..., part] * batches)
+    batch = _places(data, part)
+    return eqx.tree_at(lambda b: b.weight, batch, batch.weight * batches)
 
 
 def _schedule(schedule: Schedule, done: Array) -> Array | float:

@@ -1,0 +1,349 @@
+"""The commands and their options; what they do is in the modules that they import."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zigp.cli.options import (
+    Config,
+    Device,
+    Dtype,
+    Kernel,
+    Likelihood,
+    ModelName,
+    as_toml,
+    listed,
+    sizes,
+    use_device,
+)
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Zero-inflated Gaussian processes: regression where most observations are exactly zero.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+_DATA = "A table (CSV, gzipped or not, or Parquet) or a lattice (NetCDF or Zarr)."
+Target = Annotated[str, typer.Option(help="The column to be explained.")]
+Space = Annotated[str | None, typer.Option(help="Columns of places, such as lat,lon (then in km).")]
+Time = Annotated[str | None, typer.Option(help="The column of times: numbers or dates.")]
+Inputs = Annotated[str | None, typer.Option(help="Other columns to learn from: depth,temp.")]
+Category = Annotated[str | None, typer.Option(help="Columns of levels, without an order: gear.")]
+GateInputs = Annotated[
+    str | None, typer.Option(help="Columns that decide on zero or not, if not all do.")
+]
+Exposure = Annotated[str | None, typer.Option(help="A column of efforts, areas or hours.")]
+Model = Annotated[
+    ModelName,
+    typer.Option(help="zigp; hurdle: zero or not, then how much; gp: plain regression."),
+]
+Noise = Annotated[Likelihood, typer.Option(help="What is observed; auto decides by the values.")]
+Kernels = Annotated[Kernel, typer.Option(help="How smooth: matern12 is roughest.")]
+Inducing = Annotated[str | None, typer.Option(help="Inducing points: 200, or lat,lon=50,hour=200.")]
+Steps = Annotated[int | None, typer.Option(help="Training steps.", min=1)]
+Seconds = Annotated[float | None, typer.Option(help="Stop training after so many seconds.")]
+BatchSize = Annotated[int | None, typer.Option(help="Rows looked at in a step; else all.", min=1)]
+Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
+Precision = Annotated[Dtype, typer.Option(help="float32 needs half the memory.")]
+On = Annotated[Device, typer.Option(help="What to compute on.")]
+Out = Annotated[Path, typer.Option(help="The file to write.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
+WriteConfig = Annotated[
+    bool, typer.Option("--write-config", help="Also print these options, for --config to read.")
+]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where in the code a mistake arose.")]
+
+
+@app.callback()
+def zigp() -> None:
+    """Zero-inflated Gaussian processes: regression where most observations are exactly zero."""
+
+
+@app.command()
+def fit(
+    context: typer.Context,
+    data: Annotated[Path, typer.Argument(help=_DATA)],
+    target: Target,
+    out: Out,
+    space: Space = None,
+    time: Time = None,
+    inputs: Inputs = None,
+    category: Category = None,
+    gate_inputs: GateInputs = None,
+    exposure: Exposure = None,
+    model: Model = ModelName.zigp,
+    likelihood: Noise = Likelihood.auto,
+    kernel: Kernels = Kernel.matern32,
+    inducing: Inducing = None,
+    steps: Steps = None,
+    max_seconds: Seconds = None,
+    batch_size: BatchSize = None,
+    seed: Seed = 0,
+    dtype: Precision = Dtype.float64,
+    device: On = Device.auto,
+    from_: Annotated[
+        Path | None, typer.Option("--from", help="Go on from this model, with its settings.")
+    ] = None,
+    config: Config = None,
+    write_config: WriteConfig = False,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Learn from a table or a lattice, and keep what was learned in a file.
+
+    Example: zigp fit rain.csv --target rain_mm --space lat,lon --time hour --out rain.zigp
+    """
+    from zigp.cli.data import Columns
+    from zigp.cli.fitting import fit_file, make_model
+
+    if write_config:
+        typer.echo(as_toml(context))
+    use_device(device)
+    columns = Columns(target, listed(space), time, listed(inputs), listed(category), exposure)
+    settings = {
+        "kernel": kernel.value,
+        "n_inducing": sizes(inducing),
+        "steps": steps,
+        "max_seconds": max_seconds,
+        "batch_size": batch_size,
+        "random_state": seed,
+        "dtype": dtype.value,
+        "verbose": not quiet,
+    }
+    made = make_model(model.value, columns, likelihood.value, listed(gate_inputs), settings)
+    for line in fit_file(data, columns, made, out, start=from_, force=force):
+        typer.echo(line, err=True)
+
+
+@app.command()
+def predict(
+    model: Annotated[Path, typer.Argument(help="A file that `zigp fit` wrote.")],
+    data: Annotated[Path, typer.Argument(help=f"Where to predict. {_DATA}")],
+    out: Annotated[
+        str, typer.Option(help="The file to write (.csv, .csv.gz, .parquet; .nc, .zarr), or -.")
+    ] = "-",
+    level: Annotated[float, typer.Option(help="Of the interval from lower to upper.")] = 0.9,
+    below: Annotated[
+        float | None, typer.Option(help="Also the probability of an amount up to this.")
+    ] = None,
+    chunk_rows: Annotated[int, typer.Option(help="Rows held in memory at once.", min=1)] = 50_000,
+    device: On = Device.auto,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Predict at the rows of a table, or in the cells of a lattice.
+
+    To the columns of a table come mean, sd, prob_on where there is one, lower and upper.
+
+    Example: zigp predict rain.zigp new.csv --out predicted.csv
+    """
+    from zigp.cli.predicting import predict_file
+
+    use_device(device)
+    count = predict_file(
+        model, data, out, level=level, below=below, rows=chunk_rows, force=force, quiet=quiet
+    )
+    if not quiet:
+        typer.echo(f"Predicted {count:,} places.", err=True)
+
+
+@app.command()
+def evaluate(
+    data: Annotated[Path, typer.Argument(help=_DATA)],
+    target: Target,
+    space: Space = None,
+    time: Time = None,
+    inputs: Inputs = None,
+    category: Category = None,
+    gate_inputs: GateInputs = None,
+    exposure: Exposure = None,
+    models: Annotated[str, typer.Option(help="Any of zero,gp,hurdle,zigp.")] = "zero,gp,zigp",
+    cv: Annotated[int, typer.Option(help="How many folds.", min=2)] = 5,
+    cv_random: Annotated[
+        bool, typer.Option("--cv-random", help="Random rows, not stretches of time or regions.")
+    ] = False,
+    resolution: Annotated[
+        float | None, typer.Option(help="The step that the target is recorded in.")
+    ] = None,
+    likelihood: Noise = Likelihood.auto,
+    kernel: Kernels = Kernel.matern32,
+    inducing: Inducing = None,
+    steps: Steps = None,
+    max_seconds: Seconds = None,
+    batch_size: BatchSize = None,
+    seed: Seed = 0,
+    dtype: Precision = Dtype.float64,
+    device: On = Device.auto,
+    as_json: Annotated[bool, typer.Option("--json", help="Every fold's scores as JSON.")] = False,
+    config: Config = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Compare models by what they predict for rows they have not seen.
+
+    Folds are stretches of time where --time is named, regions where only --space is, and random
+    rows otherwise.
+
+    Example: zigp evaluate rain.csv --target rain_mm --space lat,lon --time hour --cv 5
+    """
+    from zigp.cli.data import Columns
+    from zigp.cli.evaluating import evaluate_file
+
+    use_device(device)
+    columns = Columns(target, listed(space), time, listed(inputs), listed(category), exposure)
+    settings = {
+        "kernel": kernel.value,
+        "n_inducing": sizes(inducing),
+        "steps": steps,
+        "max_seconds": max_seconds,
+        "batch_size": batch_size,
+        "random_state": seed,
+        "dtype": dtype.value,
+        "verbose": False,
+    }
+    evaluate_file(
+        data, columns, listed(models), likelihood.value, listed(gate_inputs), settings,
+        folds=cv, at_random=cv_random, resolution=resolution, as_json=as_json, quiet=quiet,
+    )  # fmt: skip
+
+
+@app.command()
+def simulate(
+    out: Annotated[str, typer.Option(help="The file to write, or -.")] = "-",
+    model: Annotated[
+        Path | None, typer.Option(help="Draw from this model, at the rows of --data.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="A table of where to draw.")] = None,
+    draws: Annotated[int, typer.Option(help="How many joint draws from a model.", min=1)] = 10,
+    stations: Annotated[int, typer.Option(help="Of the simulated rain.", min=1)] = 40,
+    hours: Annotated[int, typer.Option(help="Of the simulated rain.", min=1)] = 240,
+    seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 2018,
+    force: Force = False,
+    debug: Debug = False,
+) -> None:
+    """Make up data: rain at stations to try things on, or draws from a fitted model.
+
+    Example: zigp simulate --out rain.csv
+    """
+    from zigp.cli.predicting import draw_to_file
+    from zigp.datasets import simulate_rain
+    from zigp.files import TABLES, check_writable, writing
+
+    if (model is None) != (data is None):
+        raise ValueError("--model and --data go together: draw from the one at rows of the other.")
+    check_writable(out, force, TABLES)
+    if model is not None and data is not None:
+        draw_to_file(model, data, out, draws, seed, force)
+        return
+    with writing(out, force) as file:
+        file.add(simulate_rain(stations, hours, seed))
+
+
+@app.command()
+def info(
+    model: Annotated[Path, typer.Argument(help="A file that `zigp fit` wrote.")],
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Say what a model file holds: columns, training, noise, and what looks wrong.
+
+    Example: zigp info rain.zigp
+    """
+    from zigp.cli.describing import described
+
+    typer.echo(described(model, as_json=as_json))
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("zigp-demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the simulated rain.", min=0)] = 2018,
+    debug: Debug = False,
+) -> None:
+    """Fit simulated rain, score against plain GP regression, and draw what was found.
+
+    Example: zigp demo --out rain-demo
+    """
+    from zigp.cli.printing import print_scores
+    from zigp.demo import run_demo
+
+    figure = out / "rain.png"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        figure.open("ab").close()  # better now than after the fit
+    except OSError as error:
+        raise ValueError(
+            f"Cannot write {figure}: {error.strerror}. Choose another --out."
+        ) from None
+    result = run_demo(seed)
+    rain, stations = result.rain, len(result.rain[["lat", "lon"]].drop_duplicates())
+    typer.echo(
+        f"{len(rain)} hourly readings at {stations} stations, {(rain['rain_mm'] == 0).mean():.1%} "
+        f"of them zero; scores on the {result.held_out.sum()} that were held out:"
+    )
+    print_scores(result.scores)
+    result.figure.savefig(figure, dpi=130)
+    typer.echo(f"Figure: {figure}")
+
+
+class Experiment(StrEnum):
+    toy = "toy"
+    precipitation = "precipitation"
+    jura = "jura"
+    all = "all"
+
+
+@app.command()
+def reproduce(
+    experiment: Annotated[Experiment, typer.Argument(help="Which of the paper's experiments.")],
+    out: Annotated[Path, typer.Option(help="Folder for tables, predictions and figures.")],
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with the data; without it they are downloaded.", envvar="ZIGP_DATA"
+        ),
+    ] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="A trial run: few steps, one fold, few restarts.")
+    ] = False,
+    page: Annotated[
+        Path | None, typer.Option(help="Also write the page of results to this file.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite results in --out.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on: keep the experiments finished in --out.")
+    ] = False,
+    debug: Debug = False,
+) -> None:
+    """Run the paper's experiments from raw data to tables and figures.
+
+    Example: zigp reproduce toy --data-dir data --out toy-results
+    """
+    from zigp.experiments import EXPERIMENTS
+    from zigp.experiments import reproduce as run
+
+    if force and resume:
+        raise ValueError(
+            "--force runs all again and --resume keeps what is there: give one of them."
+        )
+    names = list(EXPERIMENTS) if experiment == "all" else [""]
+    if not (force or resume) and any((out / name / "results.json").exists() for name in names):
+        raise ValueError(
+            f"{out} already holds results. Choose another --out, or add --resume or --force."
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    folders = run(experiment.value, data_dir, out, fast=fast, page=page, resume=resume)
+    for path in sorted(p for folder in folders for p in folder.iterdir() if p.is_file()):
+        typer.echo(path)
+    typer.echo(out / "results.md")

@@ -1,0 +1,158 @@
+"""The options that commands share, and the file that can hold them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+__all__ = [
+    "Config",
+    "Device",
+    "Dtype",
+    "Kernel",
+    "Likelihood",
+    "ModelName",
+    "as_toml",
+    "listed",
+    "sizes",
+    "use_device",
+]
+
+
+class ModelName(StrEnum):
+    zigp = "zigp"
+    hurdle = "hurdle"
+    gp = "gp"
+
+
+class Likelihood(StrEnum):
+    auto = "auto"
+    gated = "gated"
+    gaussian = "gaussian"
+    hurdle_lognormal = "hurdle_lognormal"
+    hurdle_gamma = "hurdle_gamma"
+    zip = "zip"
+    zinb = "zinb"
+
+
+class Kernel(StrEnum):
+    matern12 = "matern12"
+    matern32 = "matern32"
+    matern52 = "matern52"
+    squared_exponential = "squared_exponential"
+    linear = "linear"
+
+
+class Dtype(StrEnum):
+    float64 = "float64"
+    float32 = "float32"
+
+
+class Device(StrEnum):
+    auto = "auto"
+    cpu = "cpu"
+    gpu = "gpu"
+
+
+def _configured(context: typer.Context, path: Path | None) -> Path | None:
+    """Options of a file become the defaults of this command; those typed go before them."""
+    if path is None:
+        return None
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise typer.BadParameter(f"{path}: {error.strerror}.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path} is not TOML: {error}.") from None
+    known = {p.name for p in context.command.params if p.name} - {"config", "write_config"}
+    values = {name.replace("-", "_"): _as_typed(value) for name, value in given.items()}
+    if unknown := sorted(set(values) - known):
+        raise typer.BadParameter(
+            f"{path} sets {unknown[0]!r}, which is no option of this command. It has "
+            f"{', '.join(sorted(known))}."
+        )
+    context.default_map = dict(context.default_map or {}) | values
+    return path
+
+
+def _as_typed(value: Any) -> Any:
+    """A value of the file as it would be typed: lists with commas, tables with = too."""
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    if isinstance(value, dict):
+        return ",".join(f"{name}={size}" for name, size in value.items())
+    return value
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        help="A TOML file with options, named as here; those typed go before it.",
+        callback=_configured,
+        is_eager=True,
+    ),
+]
+
+
+def as_toml(context: typer.Context) -> str:
+    """What a command was run with, for --config to read."""
+    lines = []
+    for name in (str(parameter.name) for parameter in context.command.params):
+        value = context.params.get(name)
+        if value is None or name in ("config", "write_config", "debug", "force", "out"):
+            continue
+        plain = value if isinstance(value, (bool, int, float)) else str(value)
+        lines.append(f"{name} = {json.dumps(plain, ensure_ascii=False)}")
+    return "\n".join(lines)
+
+
+def listed(names: str | None) -> list[str]:
+    """Column names that were typed with commas between them."""
+    return [name.strip() for name in names.split(",") if name.strip()] if names else []
+
+
+def sizes(text: str | None) -> int | dict[str, int] | None:
+    """Numbers of inducing points: 200, or one for each group of columns, lat,lon=50,hour=200.
+
+    >>> sizes("200"), sizes("lat,lon=50,hour=200")
+    (200, {'lat,lon': 50, 'hour': 200})
+    """
+    if not text:
+        return None
+    found, name = {}, ""
+    for part in text.split(","):
+        name = f"{name},{part}" if name else part
+        if "=" in name:
+            group, _, count = name.rpartition("=")
+            if not count.strip().isdigit():
+                break
+            found[group.strip()] = int(count)
+            name = ""
+    if name.strip().isdigit() and not found:
+        return int(name)
+    if name or not found:
+        raise typer.BadParameter(
+            f"{text!r} is neither a number nor names with numbers, such as lat,lon=50,hour=200.",
+            param_hint="--inducing",
+        )
+    return found
+
+
+def use_device(device: Device) -> None:
+    """Compute on the CPU or a GPU from here on."""
+    if device == Device.auto:
+        return
+    import jax
+
+    try:
+        jax.config.update("jax_default_device", jax.devices(device.value)[0])
+    except RuntimeError:
+        raise ValueError(
+            "JAX finds no GPU here. Leave --device out, or install JAX for your GPU: "
+            "pip install 'jax[cuda12]'."
+        ) from None

@@ -1,0 +1,32 @@
+"""Tables on stdout."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["print_scores"]
+
+_NAMES = {
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "f1": "F1",
+    "nlpd": "−log P",
+    "crps": "CRPS",
+    "coverage90": "90 % cover",
+}
+
+
+def print_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
+    """A line for each model and a column for each score; what a model lacks stays empty."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table()
+    table.add_column("model")
+    columns = list(next(iter(scores.values())))
+    for column in columns:
+        table.add_column(_NAMES.get(column, column), justify="right")
+    for model, row in scores.items():
+        cells = ("" if row[c] != row[c] else f"{row[c]:.3f}" for c in columns)
+        table.add_row(model, *cells)
+    Console().print(table)

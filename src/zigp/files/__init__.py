@@ -1,0 +1,22 @@
+"""Tables and lattices from files into pandas and xarray, and back; problems in plain words."""
+
+from zigp.files.kinds import kind_of
+from zigp.files.output import LATTICES, TABLES, Output, check_writable, write_dataset, writing
+from zigp.files.problems import FileError
+from zigp.files.reading import read, read_parts
+from zigp.files.values import as_numbers, as_times
+
+__all__ = [
+    "LATTICES",
+    "TABLES",
+    "FileError",
+    "Output",
+    "as_numbers",
+    "as_times",
+    "check_writable",
+    "kind_of",
+    "read",
+    "read_parts",
+    "write_dataset",
+    "writing",
+]

@@ -1,0 +1,148 @@
+"""Tables as frames, whole or in parts, and lattices as datasets."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zigp.files.kinds import begins, kind_of, unpacked
+from zigp.files.problems import FileError, told
+from zigp.files.text import check_names, layout_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["read", "read_parts"]
+
+_MISSING = ["", "NA", "NaN", "nan", "null", "None"]
+_ROWS = 1 << 16  # at once, where nobody says
+
+
+def read(path: Path | str, lazy: bool = False) -> pd.DataFrame | xr.Dataset:
+    """The whole of a table as a frame, or of a lattice as a dataset, which can be lazy (dask)."""
+    path, kind = Path(path), kind_of(path)
+    with told("read", path):
+        if kind in ("netcdf", "zarr"):
+            return _dataset(path, kind, lazy)
+        return next(_table(path, kind)(None, {}))
+
+
+def read_parts(path: Path | str, rows: int) -> Iterator[pd.DataFrame]:
+    """A table in frames of so many rows and of one type per column, checked before the first."""
+    path, kind = Path(path), kind_of(path)
+    if kind in ("netcdf", "zarr"):
+        raise FileError(f"{path} is a lattice ({kind}), which has no rows: give a table.")
+    with told("read", path):
+        parts = _table(path, kind)
+        return parts(rows, _types(parts(_ROWS, {})))
+
+
+def _dataset(path: Path, kind: str, lazy: bool) -> xr.Dataset:
+    import xarray as xr
+
+    chunks: Any = {} if lazy else None
+    if kind == "zarr":
+        dataset = xr.open_zarr(path, chunks=chunks, consolidated=False)
+    elif begins(path, b"CDF\5"):
+        raise FileError(f"{path} is NetCDF of the kind CDF-5: convert it with nccopy -k nc4.")
+    else:
+        engine: Any = "scipy" if begins(path, b"CDF") else "h5netcdf"
+        dataset = xr.open_dataset(path, engine=engine, chunks=chunks)
+    if not dataset.data_vars:
+        dataset.close()
+        raise FileError(f"{path} has no variables outside of groups: save them at its top.")
+    if lazy:
+        return dataset
+    with dataset:
+        return dataset.load()
+
+
+def _table(path: Path, kind: str) -> Callable[[int | None, dict[str, Any]], Iterator[pd.DataFrame]]:
+    """A table, as a function that reads it in parts and with the types that it is given."""
+    if kind == "parquet":
+        return partial(_parquet_parts, path)
+    return partial(_csv_parts, path, layout_of(path))
+
+
+def _parquet_parts(path: Path, rows: int | None, types: dict[str, Any]) -> Iterator[pd.DataFrame]:
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+    with told("read", path), pq.ParquetFile(path) as file:
+        names = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
+        check_names(str(path), names)
+        if not file.metadata.num_rows:
+            raise FileError(f"{path} has columns but no rows: there is nothing to use.")
+        start = 0
+        for batch in [file.read()] if rows is None else file.iter_batches(batch_size=rows):
+            part = batch.to_pandas(ignore_metadata=True, date_as_object=False)[names]
+            part.index += start
+            start += len(part)
+            yield _tidy(part, file=str(path)).astype(types)
+
+
+def _csv_parts(
+    path: Path, layout: dict[str, Any], rows: int | None, types: dict[str, Any]
+) -> Iterator[pd.DataFrame]:
+    import pandas as pd
+
+    with told("read", path), unpacked(path) as file:
+        reader = pd.read_csv(
+            file,
+            **layout,
+            header=0,
+            index_col=False,
+            dtype=types,
+            chunksize=rows or sys.maxsize,
+            encoding="utf-8-sig",
+            keep_default_na=False,
+            na_values=_MISSING,
+            skipinitialspace=True,
+            low_memory=False,
+        )
+        with reader:
+            for part in reader:
+                yield _tidy(part, file=str(path), decimal=layout["decimal"])
+
+
+def _tidy(part: pd.DataFrame, **source: str) -> pd.DataFrame:
+    """The part, which knows its source, with gaps among truths in a type of their own."""
+    from pandas.api.types import infer_dtype
+
+    objects = [name for name, dtype in part.dtypes.items() if dtype == "object"]
+    truths = [name for name in objects if infer_dtype(part[name]) == "boolean"]
+    part = part.astype(dict.fromkeys(truths, "boolean"))
+    part.attrs.update(source)
+    return part
+
+
+def _types(parts: Iterable[pd.DataFrame]) -> dict[str, Any]:
+    """The types that columns have over all parts, as if they were read at once."""
+    found: dict[str, list[Any]] = {}
+    gaps: set[str] = set()
+    for part in parts:
+        missing = part.isna()
+        gaps.update(part.columns[missing.any()])
+        for name in part.columns[~missing.all()]:
+            found.setdefault(name, []).append(part[name].dtype)
+    return {name: _common(types, name in gaps) for name, types in found.items()}
+
+
+def _common(types: list[Any], gaps: bool) -> Any:
+    import pandas as pd
+
+    kinds = {dtype.kind for dtype in types}
+    if kinds == {"b"}:
+        return "boolean" if gaps else "bool"
+    if kinds <= set("iuf"):
+        common = np.result_type(*types)
+        return np.dtype(float) if gaps and common.kind in "iu" else common
+    if isinstance(types[0], pd.CategoricalDtype):
+        levels = dict.fromkeys(level for dtype in types for level in dtype.categories)
+        return pd.CategoricalDtype(list(levels), types[0].ordered)
+    return types[0] if len(set(types)) == 1 else str

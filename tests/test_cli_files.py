@@ -1,0 +1,457 @@
+"""fit, predict, evaluate, simulate and info, typed as a user would; and forty mistakes."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+
+from zigp import cli, load
+from zigp.cli.options import Kernel, Likelihood
+from zigp.datasets import simulate_rain
+from zigp.families import FAMILIES
+from zigp.initial import KERNELS
+
+RAIN = ["--target", "rain_mm", "--space", "lat,lon", "--time", "hour"]
+QUICK = ["--steps", "5", "--inducing", "space=4,time=5", "--quiet"]
+
+
+@pytest.fixture
+def zigp(monkeypatch, capfd, tmp_path):
+    """Type a command in an empty folder: its exit code, what it printed, and what it said."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "unused: JAX is loaded already")
+
+    def typed(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["zigp", *map(str, arguments)])
+        said, code = "", 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+            said = end.code if isinstance(end.code, str) else ""
+        out, err = capfd.readouterr()
+        return code, out, err + said
+
+    return typed
+
+
+@pytest.fixture(scope="module")
+def rain() -> pd.DataFrame:
+    return simulate_rain(9, 20, seed=1)
+
+
+@pytest.fixture
+def files(tmp_path, rain) -> Path:
+    rain.to_csv(tmp_path / "rain.csv", index=False)
+    return tmp_path
+
+
+def test_from_a_table_to_a_model_to_predictions(zigp, files, rain):
+    code, out, err = zigp("fit", "rain.csv", *RAIN, *QUICK, "--out", "rain.zigp")
+    assert code == 0, err
+    assert out == ""
+    assert "likelihood auto: the values suggest 'gated'" in err
+    assert "fill a lattice, space × time, and were fitted as one" in err
+    assert "Saved rain.zigp." in err
+    model = load("rain.zigp")
+    assert model.layout_.latlon == (0, 1)
+    assert model.on_lattice_
+
+    rain[["lat", "lon", "hour"]].assign(id=range(len(rain))).to_parquet("new.parquet")
+    code, out, err = zigp("predict", "rain.zigp", "new.parquet", "--below", 1, "--chunk-rows", 50)
+    assert code == 0, err
+    Path("predicted.csv").write_text(out)
+    table = pd.read_csv("predicted.csv")
+    new = ["mean", "sd", "prob_on", "lower", "upper", "prob_below_1"]
+    assert list(table) == ["lat", "lon", "hour", "id", *new]
+    np.testing.assert_allclose(table["mean"], model.predict(rain[["lat", "lon", "hour"]]))
+    assert np.all(table["lower"] <= table["upper"])
+    assert f"Predicted {len(rain)} places." in err
+
+    code, out, _ = zigp("info", "rain.zigp")
+    assert code == 0
+    assert "columns     lat, lon, hour" in out
+    assert "likelihood  gated (off_sd" in out
+    about = json.loads(zigp("info", "rain.zigp", "--json")[1])
+    assert about["trained"]["steps"] == 5
+
+    code, _, err = zigp(
+        "fit", "rain.csv", *RAIN, "--from", "rain.zigp", "--steps", 3, "--quiet", "--out", "on.zigp"
+    )
+    assert code == 0, err
+    assert load("on.zigp").bounds_[0] > model.bounds_[0]
+
+    code, out, err = zigp("simulate", "--model", "rain.zigp", "--data", "rain.csv", "--draws", 3)
+    assert code == 0, err
+    Path("draws.csv").write_text(out)
+    assert list(pd.read_csv("draws.csv"))[-3:] == ["draw_1", "draw_2", "draw_3"]
+
+
+def test_options_from_a_file_go_behind_those_typed(zigp, files):
+    settings = 'target = "rain_mm"\nspace = ["lat", "lon"]\ntime = "hour"\nsteps = 7\n'
+    (files / "fit.toml").write_text(settings + "[inducing]\n'lat,lon' = 4\nhour = 5\n")
+    code, out, err = zigp(
+        "fit", "rain.csv", "--config", "fit.toml", "--steps", 4, "--quiet", "--write-config",
+        "--out", "a.zigp",
+    )  # fmt: skip
+    assert code == 0, err
+    assert load("a.zigp").n_iter_ == 4
+    used = tomllib.loads(out)
+    assert used["steps"] == 4
+    assert used["inducing"] == "lat,lon=4,hour=5"
+    (files / "used.toml").write_text(out)
+    code, again, err = zigp("fit", "--config", "used.toml", "--write-config", "--out", "b.zigp")
+    assert code == 0, err
+    assert again == out
+    np.testing.assert_array_equal(load("a.zigp").bounds_, load("b.zigp").bounds_)
+
+
+def test_a_lattice_in_and_out(zigp, files, rain):
+    cube = rain.assign(station=rain.groupby(["lat", "lon"]).ngroup())
+    data = cube.set_index(["hour", "station"])["rain_mm"].to_xarray().to_dataset()
+    where = cube.groupby("station")[["lat", "lon"]].first()
+    data = data.assign_coords(lat=("station", where["lat"]), lon=("station", where["lon"]))
+    data["rain_mm"].attrs["units"] = "mm"
+    data.to_netcdf("rain.nc", engine="h5netcdf")
+    options = ["--target", "rain_mm", "--steps", 5, "--inducing", "hour=5,station=4", "--quiet"]
+    code, _, err = zigp("fit", "rain.nc", *options, "--out", "rain.zigp")
+    assert code == 0, err
+    assert f"A lattice of hour 20 × station {len(where)}." in err
+    for out in ("predicted.nc", "predicted.zarr"):
+        code, _, err = zigp("predict", "rain.zigp", "rain.nc", "--out", out)
+        assert code == 0, err
+    one, two = xr.open_dataset("predicted.nc").load(), xr.open_zarr("predicted.zarr").load()
+    xr.testing.assert_equal(one, two)
+    assert one["mean"].dims == ("hour", "station")
+    assert one["mean"].attrs["units"] == "mm"
+    assert set(one) == {"mean", "sd", "prob_on", "quantiles"}
+
+
+def test_models_side_by_side(zigp, files):
+    code, out, err = zigp(
+        "evaluate", "rain.csv", *RAIN, *QUICK[:-1], "--models", "zero,gp,hurdle,zigp", "--cv", 2
+    )
+    assert code == 0, err
+    assert "2 folds of stretches of time; resolution 0.1" in err
+    lines = [line.split("│")[1].strip() for line in out.splitlines() if line.startswith("│")]
+    assert lines == ["zero", "gp", "hurdle", "zigp"]
+    code, out, err = zigp(
+        "evaluate", "rain.csv", *RAIN, *QUICK, "--models", "zero,gp", "--cv", 2, "--cv-random",
+        "--json",
+    )  # fmt: skip
+    found = json.loads(out)
+    assert (code, err) == (0, "")
+    assert found["folds_by"] == "random rows"
+    assert [(row["model"], row["fold"]) for row in found["rows"]] == [
+        ("zero", 0), ("zero", 1), ("gp", 0), ("gp", 1),
+    ]  # fmt: skip
+    assert all(row["rmse"] > 0 for row in found["rows"])
+
+
+def test_counts_levels_and_efforts(zigp, files):
+    rng = np.random.default_rng(0)
+    hauls = pd.DataFrame({"depth": rng.uniform(0, 99, 60), "gear": rng.choice(["a", "b"], 60)})
+    hauls["hours"], hauls["count"] = 2.0, rng.poisson(3, 60)
+    hauls.loc[3, "count"] = None
+    hauls.to_csv("hauls.csv.gz", index=False)
+    options = ["--target", "count", "--inputs", "depth", "--category", "gear"]
+    code, _, err = zigp(
+        "fit", "hauls.csv.gz", *options, "--exposure", "hours", "--gate-inputs", "depth",
+        "--inducing", 6, "--steps", 3, "--quiet", "--out", "hauls.zigp",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "1 rows without count are left out." in err
+    assert "suggest 'zinb'" in err
+    hauls.drop(columns="count").to_csv("new.csv", index=False)
+    assert zigp("predict", "hauls.zigp", "new.csv", "--out", "p.csv")[0] == 0
+    hauls.assign(gear="c").to_csv("other.csv", index=False)
+    code, _, err = zigp("predict", "hauls.zigp", "other.csv", "--out", "q.csv")
+    assert code == 1
+    assert "levels that the model was not fitted with: c" in err
+    assert not Path("q.csv").exists()
+
+
+def test_choices_are_those_of_the_library():
+    assert set(Likelihood) == {"auto", *FAMILIES}
+    assert set(Kernel) == set(KERNELS)
+
+
+def test_help_needs_nothing_heavy_and_shows_an_example():
+    code = "import sys; sys.argv = ['zigp', '--help']; from zigp.cli import main\n"
+    check = "try:\n    main()\nexcept SystemExit:\n    print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code + check], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False"
+    for command in ("fit", "predict", "evaluate", "simulate", "info", "demo", "reproduce"):
+        assert f"  {command} " in done.stdout
+
+
+# -- mistakes ---------------------------------------------------------------------------------
+
+FIT = ["fit", "rain.csv", *RAIN, "--out", "m.zigp"]
+
+
+def _text(content: str | bytes, name: str = "rain.csv"):
+    def write(folder: Path) -> None:
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    return write
+
+
+def _changed(change):
+    def write(folder: Path) -> None:
+        change(pd.read_csv(folder / "rain.csv")).to_csv(folder / "rain.csv", index=False)
+
+    return write
+
+
+def _column(name: str, value: object, row: int = 4):
+    def change(table: pd.DataFrame) -> pd.DataFrame:
+        table[name] = table[name].astype(object)
+        table.loc[row, name] = value
+        return table
+
+    return _changed(change)
+
+
+def _model(folder: Path) -> None:
+    from zigp import ZeroInflatedGPRegressor
+
+    table = pd.read_csv(folder / "rain.csv").iloc[:20]
+    model = ZeroInflatedGPRegressor(steps=1, n_inducing=3)
+    model.fit(table[["lat", "lon", "hour"]], table["rain_mm"]).save(folder / "ready.zigp")
+
+
+def _cut(folder: Path) -> None:
+    _model(folder)
+    (folder / "ready.zigp").write_bytes((folder / "ready.zigp").read_bytes()[:-50])
+
+
+def _lattice(folder: Path) -> None:
+    array = xr.DataArray(np.zeros((2, 3)), dims=("time", "site"), name="rain_mm")
+    array.assign_coords(time=[0.0, 1.0], site=["a", "b", "c"]).to_netcdf(
+        folder / "rain.nc", engine="h5netcdf"
+    )
+
+
+NONE = lambda folder: None  # noqa: E731
+PREDICT = ["predict", "ready.zigp", "rain.csv", "--out", "p.csv"]
+MISTAKES = {
+    "no such file": (
+        NONE,
+        ["fit", "nowhere.csv", *RAIN, "--out", "m.zigp"],
+        "There is no file nowhere.csv",
+    ),
+    "a folder": (
+        lambda f: (f / "d").mkdir(),
+        ["fit", "d", *RAIN, "--out", "m.zigp"],
+        "d is a folder",
+    ),
+    "an empty file": (_text(""), FIT, "rain.csv is empty"),
+    "only a header": (_text("lat,lon,hour,rain_mm\n"), FIT, "no rows"),
+    "one row": (_text("lat,lon,hour,rain_mm\n60,20,1,0.5\n"), FIT, "a single row"),
+    "no such target": (
+        NONE,
+        ["fit", "rain.csv", "--target", "snow", "--out", "m.zigp"],
+        "no column 'snow'. It has lat, lon",
+    ),
+    "no such input": (NONE, [*FIT, "--inputs", "depth"], "no column 'depth'"),
+    "the target as an input": (NONE, [*FIT, "--inputs", "rain_mm"], "cannot be an input as well"),
+    "text in a number": (_column("lat", "north"), FIT, "'north'"),
+    "text in the target": (_column("rain_mm", "wet"), FIT, "'wet'"),
+    "an infinite number": (_column("rain_mm", "inf"), FIT, "rain_mm"),
+    "a time that is none": (_column("hour", "noon"), FIT, "'noon'"),
+    "a gap in an input": (_column("lat", None), FIT, "Column 'lat' of rain.csv is empty in row 5"),
+    "no target at all": (
+        _changed(lambda t: t.assign(rain_mm=np.nan)),
+        FIT,
+        "'rain_mm' of rain.csv has no values",
+    ),
+    "a column twice": (_text("lat,lat,hour,rain_mm\n1,2,3,4\n1,2,4,4\n"), FIT, "lat"),
+    "a column without a name": (_text("lat,,hour,rain_mm\n1,2,3,4\n"), FIT, "name"),
+    "NUL bytes": (_text(b"lat,lon,hour,rain_mm\n1,2,\x003,4\n"), FIT, "line 2"),
+    "another encoding": (
+        _text("lat,lon,hour,rain_mm,stadt\n1,2,3,4,Zürich\n".encode("latin-1")),
+        FIT,
+        "UTF-8",
+    ),
+    "UTF-16": (_text("lat,lon,hour,rain_mm\n1,2,3,4\n".encode("utf-16")), FIT, "UTF-16"),
+    "a row too long": (_text("lat,lon,hour,rain_mm\n1,2,3,4\n1,2,3,4,5\n"), FIT, "line 3"),
+    "a row too short": (_text("lat,lon,hour,rain_mm\n1,2,3,4\n1,2\n"), FIT, "line 3"),
+    "half a gzip": (
+        _text(gzip.compress(b"lat,lon,hour,rain_mm\n" + b"1,2,3,4\n" * 999)[:40]),
+        FIT,
+        "rain.csv",
+    ),
+    "a spreadsheet": (_text(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)), FIT, "CSV"),
+    "a pickle": (_text(b"\x80\x04\x95" + bytes(99)), FIT, "pickle"),
+    "a model as data": (
+        _model,
+        ["fit", "ready.zigp", *RAIN, "--out", "m.zigp"],
+        "a model, not a table",
+    ),
+    "something is there": (
+        _text("mine", "m.zigp"),
+        FIT,
+        "m.zigp exists. Choose another --out, or add --force.",
+    ),
+    "no folder for it": (NONE, [*FIT[:-1], "no/m.zigp"], "There is no folder no"),
+    "negative counts": (_column("rain_mm", -3), [*FIT, "--likelihood", "zip"], "needs y ≥ 0"),
+    "counts in parts": (NONE, [*FIT, "--likelihood", "zinb"], "needs whole numbers"),
+    "an effort of zero": (
+        _changed(lambda t: t.assign(effort=0.0)),
+        [*FIT, "--exposure", "effort"],
+        "Exposures must be positive",
+    ),
+    "effort for a plain gp": (
+        NONE,
+        [*FIT, "--model", "gp", "--exposure", "hour"],
+        "belong to --model zigp",
+    ),
+    "a gate for a plain gp": (
+        NONE,
+        [*FIT, "--model", "gp", "--gate-inputs", "lat"],
+        "--gate-inputs belongs to",
+    ),
+    "latitudes in metres": (
+        _changed(lambda t: t.assign(lat=t["lat"] * 1e5)),
+        FIT,
+        "latitude must lie within",
+    ),
+    "no GPU": (NONE, [*FIT, "--device", "gpu"], "finds no GPU"),
+    "a group that is not there": (NONE, [*FIT, "--inducing", "depth=4"], "no column 'depth'"),
+    "going on from no model": (NONE, [*FIT, "--from", "rain.csv"], "not a zigp model"),
+    "going on with other columns": (
+        _model,
+        [
+            "fit",
+            "rain.csv",
+            "--target",
+            "rain_mm",
+            "--time",
+            "hour",
+            "--from",
+            "ready.zigp",
+            "--out",
+            "m.zigp",
+        ],
+        "was fitted with lat, lon, hour, not with hour",
+    ),
+    "no such variable": (
+        _lattice,
+        ["fit", "rain.nc", "--target", "snow", "--out", "m.zigp"],
+        "no variable 'snow'",
+    ),
+    "a dimension of text": (
+        _lattice,
+        ["fit", "rain.nc", "--target", "rain_mm", "--out", "m.zigp"],
+        "Dimension 'site' has text",
+    ),
+    "no model": (NONE, ["predict", "no.zigp", "rain.csv"], "no.zigp"),
+    "not a model": (NONE, ["predict", "rain.csv", "rain.csv"], "is not a zigp model"),
+    "half a model": (_cut, PREDICT, "cut short"),
+    "a column is missing": (
+        lambda f: (_model(f), _changed(lambda t: t.drop(columns="lon"))(f)),
+        PREDICT,
+        "no column 'lon', which the model was fitted with",
+    ),
+    "a column is taken": (
+        lambda f: (_model(f), _changed(lambda t: t.assign(mean=1))(f)),
+        PREDICT,
+        "has a column 'mean' already",
+    ),
+    "an interval beyond 1": (
+        _model,
+        [*PREDICT, "--level", "1.5"],
+        "level must lie strictly between 0 and 1",
+    ),
+    "an unknown ending": (
+        _model,
+        ["predict", "ready.zigp", "rain.csv", "--out", "p.doc"],
+        "does not end in .csv",
+    ),
+    "a table as a lattice": (
+        _model,
+        ["predict", "ready.zigp", "rain.csv", "--out", "p.nc"],
+        "does not end in .csv",
+    ),
+    "an unknown model": (
+        NONE,
+        ["evaluate", "rain.csv", *RAIN, "--models", "zero,trees"],
+        "There is no model 'trees'",
+    ),
+    "more folds than rows": (
+        NONE,
+        ["evaluate", "rain.csv", *RAIN, "--cv", "500", "--cv-random"],
+        "cannot be split into 500 folds",
+    ),
+    "half of a simulation": (
+        NONE,
+        ["simulate", "--model", "m.zigp"],
+        "--model and --data go together",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_answered_in_a_sentence(zigp, files, name):
+    prepare, typed, words = MISTAKES[name]
+    prepare(files)
+    before = {p.name: p.read_bytes() for p in files.iterdir() if p.is_file()}
+    code, out, err = zigp(*typed, "--quiet") if typed[0] == "fit" else zigp(*typed)
+    assert code == 1, err
+    assert words in err
+    assert out == ""
+    assert "Traceback" not in err
+    assert len(err.strip().splitlines()) <= 3
+    after = {p.name: p.read_bytes() for p in files.iterdir() if p.is_file()}
+    assert after == before
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["fit", "rain.csv", "--out", "m.zigp"], "Missing option '--target'"),
+        ([*FIT, "--colour", "red"], "No such option: --colour"),
+        ([*FIT, "--steps", "0"], "--steps"),
+        ([*FIT, "--likelihood", "poisson"], "'poisson' is not one of 'auto', 'gated'"),
+        ([*FIT, "--inducing", "many"], "is neither a number nor names with numbers"),
+        ([*FIT, "--config", "none.toml"], "none.toml: No such file"),
+        ([*FIT, "--config", "rain.csv"], "rain.csv is not TOML"),
+        ([*FIT, "--config", "odd.toml"], "odd.toml sets 'colour', which is no option"),
+        (["fly"], "No such command 'fly'"),
+    ],
+)
+def test_options_that_are_wrong_are_named(zigp, files, typed, words):
+    (files / "odd.toml").write_text("colour = 1\n")
+    code, out, err = zigp(*typed)
+    assert code == 2
+    assert words in err
+    assert out == ""
+    assert not (files / "m.zigp").exists()
+
+
+def test_a_full_disk_leaves_nothing_behind(zigp, files, monkeypatch):
+    _model(files)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    code, _, err = zigp(*FIT, *QUICK)
+    assert code == 1
+    assert "No space left on device" in err
+    assert sorted(p.name for p in files.iterdir()) == ["rain.csv", "ready.zigp"]
+
+
+def test_debug_shows_where(zigp, files):
+    with pytest.raises(ValueError, match="There is no file"):
+        zigp("fit", "nowhere.csv", *RAIN, "--out", "m.zigp", "--debug")
