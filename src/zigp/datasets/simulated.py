@@ -8,8 +8,9 @@ import numpy as np
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray as xr
 
-__all__ = ["simulate_rain"]
+__all__ = ["simulate_rain", "simulate_rain_grid"]
 
 _KM_PER_DEGREE = 111.2
 
@@ -30,13 +31,7 @@ def simulate_rain(n_stations: int = 40, n_hours: int = 240, seed: int = 2018) ->
     rng = np.random.default_rng(seed)
     lat = np.round(rng.uniform(60.0, 68.0, n_stations), 3)
     lon = np.round(rng.uniform(21.0, 29.0, n_stations), 3)
-    north = (lat - 64.0) * _KM_PER_DEGREE
-    east = (lon - 25.0) * _KM_PER_DEGREE * np.cos(np.deg2rad(64.0))
-    strength = _storms(rng, east, north, n_hours)
-
-    wet = strength > np.quantile(strength, 0.865)
-    amount = rng.gamma(2.0, 0.5 * strength)
-    rain = np.where(wet, np.round(amount, 1), 0.0)
+    rain = _rain(rng, lat, lon, n_hours)
 
     present = rng.random(rain.shape) > 0.03
     day = rng.integers(0, max(n_hours - 24, 1))
@@ -44,6 +39,46 @@ def simulate_rain(n_stations: int = 40, n_hours: int = 240, seed: int = 2018) ->
     station, hour = np.nonzero(present)
     columns = {"lat": lat[station], "lon": lon[station], "hour": hour, "rain_mm": rain[present]}
     return pd.DataFrame(columns)
+
+
+def simulate_rain_grid(
+    n_hours: int = 240, n_lat: int = 20, n_lon: int = 20, seed: int = 2018, dry: float = 0.88
+) -> xr.DataArray:
+    """The same kind of rain on a grid (time, lat, lon), as a radar would see it.
+
+    `dry` is the share of cells without rain; one cell in a hundred is missing.
+    """
+    import pandas as pd
+    import xarray as xr
+
+    rng = np.random.default_rng(seed)
+    lat, lon = np.linspace(60.0, 68.0, n_lat), np.linspace(21.0, 29.0, n_lon)
+    north, east = (axis.ravel() for axis in np.meshgrid(lat, lon, indexing="ij"))
+    rain = _rain(rng, north, east, n_hours, dry)
+    rain[rng.random(rain.shape) < 0.01] = np.nan
+    return xr.DataArray(
+        rain.T.reshape(n_hours, n_lat, n_lon),
+        coords={
+            "time": pd.date_range("2018-07-01", periods=n_hours, freq="h"),
+            "lat": ("lat", lat, {"units": "degrees_north"}),
+            "lon": ("lon", lon, {"units": "degrees_east"}),
+        },
+        dims=("time", "lat", "lon"),
+        name="rain_mm",
+        attrs={"units": "mm", "long_name": "hourly rain"},
+    )
+
+
+def _rain(
+    rng: np.random.Generator, lat: np.ndarray, lon: np.ndarray, n_hours: int, dry: float = 0.865
+) -> np.ndarray:
+    """Rain at each place and hour, to 0.1 mm."""
+    north = (lat - 64.0) * _KM_PER_DEGREE
+    east = (lon - 25.0) * _KM_PER_DEGREE * np.cos(np.deg2rad(64.0))
+    strength = _storms(rng, east, north, n_hours)
+    wet = strength > np.quantile(strength, dry)
+    amount = rng.gamma(2.0, 0.5 * strength)
+    return np.where(wet, np.round(amount, 1), 0.0)
 
 
 def _storms(
@@ -54,12 +89,13 @@ def _storms(
     strength = np.zeros((len(east), n_hours))
     for _ in range(rng.poisson(0.5 * (n_hours + 24))):
         born, life = rng.uniform(-24, n_hours), rng.uniform(6, 24)
-        age = (hours - born) / life
-        alive = np.sin(np.pi * np.clip(age, 0.0, 1.0))
+        during = slice(max(int(np.ceil(born)), 0), max(int(born + life) + 1, 0))
+        since = hours[during] - born
+        alive = np.sin(np.pi * np.clip(since / life, 0.0, 1.0))
         speed, heading = rng.uniform(15, 45), rng.normal(0.6, 0.5)
-        x = rng.uniform(-450, 250) + speed * np.cos(heading) * (hours - born)
-        y = rng.uniform(-600, 500) + speed * np.sin(heading) * (hours - born)
+        x = rng.uniform(-450, 250) + speed * np.cos(heading) * since
+        y = rng.uniform(-600, 500) + speed * np.sin(heading) * since
         radius, peak = rng.uniform(40, 130), rng.gamma(2.0, 1.0)
         squared = (east[:, None] - x) ** 2 + (north[:, None] - y) ** 2
-        strength += peak * alive * np.exp(-0.5 * squared / radius**2)
+        strength[:, during] += peak * alive * np.exp(-0.5 * squared / radius**2)
     return strength
