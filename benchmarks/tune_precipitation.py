@@ -69,7 +69,7 @@ def paces(rate: float, noise: float) -> dict[str, float]:
 
 def default(noise: float) -> ZeroInflatedGPRegressor:
     """What is the default but for the rate of the noise."""
-    return ZeroInflatedGPRegressor(learning_rate=paces(0.02, 0.05, noise))
+    return ZeroInflatedGPRegressor(learning_rate=paces(0.05, noise))
 
 
 def trees(leaves: int, n: int, power: float) -> LGBMRegressor:
