@@ -197,15 +197,15 @@ def _train(
     start = time.monotonic()
     model = jax.tree.map(jnp.asarray, model)
     data = jax.tree.map(jnp.asarray, data)
-    rows = max(float(jnp.sum(data.weight > 0)), 1.0)
+    rows = max(float(np.count_nonzero(data.weight)), 1.0)
     rates, key = _rates(model, settings), jax.random.key(settings.seed)
     batch_size, order = settings.batch_size, None
     if batch_size is not None:
         data, batch_size = _whole_batches(data, batch_size)
         order = jnp.arange(data.at.shape[_longest(data.at)])
     first = _ADAM.init if restarts is None else eqx.filter_vmap(_ADAM.init)
-    bounds = jnp.zeros((restarts or 1, settings.chunk))
-    adam, reached = first(_learnable(model)), jnp.zeros(restarts or 1)
+    bounds = jnp.asarray(np.zeros((restarts or 1, settings.chunk)))
+    adam, reached = eqx.filter_jit(first)(_learnable(model)), jnp.asarray(np.zeros(restarts or 1))
     state = _State(model, adam, jnp.asarray(0), bounds, reached, order)
 
     def advance(state: _State, count: int) -> _State:
@@ -434,10 +434,10 @@ def _gain(history: list[np.ndarray], patience: int) -> float:
 def _finite(state: _State, count: int) -> np.ndarray:
     """Which restarts have finite bounds and parameters."""
     leaves = jax.tree.leaves(_learnable(state.model))
-    values = [state.bounds[:, :count], state.reached, *leaves]
-    restarts = state.bounds.shape[0]
-    finite = [jnp.isfinite(v).reshape(restarts, -1).all(axis=1) for v in values]
-    return np.asarray(jnp.stack(finite).all(axis=0))
+    bounds = np.asarray(state.bounds)
+    values = [bounds[:, :count], np.asarray(state.reached), *map(np.asarray, leaves)]
+    finite = [np.isfinite(v).reshape(len(bounds), -1).all(axis=1) for v in values]
+    return np.all(finite, axis=0)
 
 
 def _chosen(first: np.ndarray, a: _State, b: _State, restarts: int | None) -> _State:

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,6 +47,8 @@ ColumnGroups = Mapping[str, ColumnList] | Sequence[ColumnList]
 
 # A lattice with an inducing point at every coordinate overfits when trained to the end.
 _STEPS, _LATTICE_STEPS = 1000, 400
+# Larger lattices are looked at in slabs.
+_MOST_CELLS, _CELLS_IN_A_STEP = 1_000_000, 250_000
 # Where training starts, in the model's units. A wide gate can open and close between neighbours.
 FIRST_GATE_VARIANCE = 4.0
 
@@ -58,7 +61,9 @@ class GPSettings(BaseEstimator):
     coordinate. Where `column_groups`, `n_inducing` and kernel objects are not given, a column that
     varies independently of the others, such as time, is found and becomes a group of its own. On a
     lattice, if `learn_inducing` and `steps` are left open, training leaves them where they
-    are and takes 400 steps; otherwise it moves them too, in 1,000 steps.
+    are and takes 400 steps; otherwise it moves them too, in 1,000 steps. `batch_size` is how many
+    rows a step looks at; if left open it is all, or slabs of 250,000 cells of a lattice of more
+    than a million.
 
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
     constructor that the dataclass generates.
@@ -192,7 +197,6 @@ class SparseGP(GPSettings):
             self.y_offset_, self.y_scale_ = self._scaling(
                 self._transformed(target), weight, self._exposure_of(rows)
             )
-        settings = self._settings(seed)
         rows, values, weights, shift = self._in_model_units(rows, target, weight)
         if again:
             first = [self.model_]
@@ -204,6 +208,7 @@ class SparseGP(GPSettings):
         data = as_batch(rows, values, weights, layout.groups, dtype, layout.exposure)
         self.seed_, self.n_rows_ = seed, int(np.count_nonzero(weight))
         self.on_lattice_ = isinstance(data.at, Lattice)
+        settings = self._settings(seed, cells=prod(data.at.shape) if self.on_lattice_ else 0)
         with progress_bar(self._title()) if self.verbose else nullcontext() as show:
             if len(first) == 1:
                 fits = [train(first[0], data, settings, show, shift=shift)]
@@ -275,7 +280,7 @@ class SparseGP(GPSettings):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _settings(self, seed: int) -> Settings:
+    def _settings(self, seed: int, cells: int) -> Settings:
         fixed = (
             *([self.fixed] if isinstance(self.fixed, str) else self.fixed),
             *self._always_fixed,
@@ -284,11 +289,12 @@ class SparseGP(GPSettings):
         learn = one_group if self.learn_inducing is None else self.learn_inducing
         fixed += () if learn else ("inducing",)
         steps = _STEPS if one_group else _LATTICE_STEPS
+        in_slabs = self.batch_size is None and cells > _MOST_CELLS
         return Settings(
             steps=steps if self.steps is None else self.steps,
             learning_rate=self.learning_rate,
             schedule=self.schedule,
-            batch_size=self.batch_size,
+            batch_size=_CELLS_IN_A_STEP if in_slabs else self.batch_size,
             fixed=fixed,
             tol=self.tol,
             max_seconds=self.max_seconds,

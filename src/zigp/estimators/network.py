@@ -30,7 +30,8 @@ __all__ = ["GPNetworkRegressor", "NetworkParts"]
 _FIRST_NOISE = 0.3
 _FIRST_LATENT_NOISE = 0.3
 _FIRST_SPREAD = 0.5  # of q, and of the first guesses of its means
-# Length-scales in standard deviations of the inputs: weights vary more slowly than latents.
+# Length-scales in standard deviations of two inputs: weights vary more slowly than latents. Between
+# points with D inputs distances grow as √D.
 _FIRST_REACH = {"f": 0.5, "W": 1.5, "g": 2.0, "k": 2.0}
 
 
@@ -150,8 +151,8 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
                     sparsity, seed=int(rng.integers(2**31)), at_random=separate
                 )
                 spec = self.kernel if kernel is None else kernel
-                reach = _FIRST_REACH[name]
                 columns = self._columns(X.shape[1], self.inputs)
+                reach = _FIRST_REACH[name] * np.sqrt(len(columns) / 2.0)
                 members.append(
                     initial_latent(X, layout, columns, spec, own, reach=reach, q_sd=_FIRST_SPREAD)
                 )
