@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from zigp.cli.data import as_fitted
 from zigp.files import (
     LATTICES,
@@ -49,6 +51,8 @@ def predict_file(
         for part in read_parts(data, rows):
             file.add(_predicted(fitted, data, part, level, below))
             count += len(part)
+            if not quiet and count % rows == 0:
+                typer.echo(f"{count:,} rows", err=True)
     return count
 
 
