@@ -35,9 +35,8 @@ def test_demo_prints_scores_and_saves_a_figure_as_the_readme_says(tmp_path):
     assert list(printed) == list(promised) == ["Zero", "GPr", "ZiGP"]
     for model, row in promised.items():
         assert printed[model] == pytest.approx(row, abs=0.03)
-    assert (
-        "ZeroInflatedGPRegressor (gated): step" in done.stderr
-    )  # progress, apart from the results
+    progress = "ZeroInflatedGPRegressor (gated) on a lattice of 40 × 240: step"
+    assert progress in done.stderr  # apart from the results
 
 
 def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path):
@@ -61,10 +60,27 @@ def test_a_negative_seed_is_refused(tmp_path):
     assert "Traceback" not in done.stderr
 
 
-def test_help_shows_an_example(tmp_path):
-    done = run("demo", "--help", cwd=tmp_path)
+@pytest.mark.parametrize(
+    "command", ["fit", "predict", "evaluate", "simulate", "info", "demo", "reproduce"]
+)
+def test_help_shows_an_example(command, tmp_path):
+    done = run(command, "--help", cwd=tmp_path)
     assert done.returncode == 0
-    assert "Example: zigp demo" in done.stdout
+    assert f"Example: zigp {command}" in done.stdout
+
+
+def test_what_was_compiled_serves_the_next_run(tmp_path, monkeypatch):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert run("simulate", "--hours", "30", "--out", "rain.csv", cwd=tmp_path).returncode == 0
+    typed = ["fit", "rain.csv", "--target", "rain_mm", "--steps", "3", "--quiet", "--force"]
+    kept = []
+    for _ in range(2):
+        assert run(*typed, "--out", "m.zigp", cwd=tmp_path).returncode == 0
+        compiled = tmp_path / "cache" / "zigp" / "compiled"
+        kept.append(sorted(p.name for p in compiled.iterdir() if p.name.endswith("-cache")))
+    assert any(name.startswith("jit__chunk") for name in kept[0])
+    assert kept[0] == kept[1]
 
 
 def test_reproduce_says_where_the_data_are_missing(tmp_path):

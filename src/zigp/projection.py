@@ -93,9 +93,9 @@ def whitened(K: Float[Array, "M M"], cross: Float[Array, "M N"]) -> Float[Array,
 
     Differentiated as one operation. Written with the sensitivity Ā of the result,
 
-        C̄ = L⁻ᵀ Ā        K̄ = −sym(L⁻ᵀ Φ(Ā Aᵀ) L⁻¹)
+        C̄ = L⁻ᵀ Ā        K̄ = −sym(L⁻ᵀ ⌊Ā Aᵀ⌋ L⁻¹)
 
-    where Φ keeps the lower triangle and half the diagonal: the derivative of L itself, the larger
+    where ⌊·⌋ keeps the lower triangle and half the diagonal: the derivative of L itself, the larger
     part of the work step by step, is never needed.
     """
     return _whitened_forward(K, cross)[0]
@@ -113,8 +113,8 @@ def _whitened_backward(kept: tuple[Array, Array], ct: Array) -> tuple[Array, Arr
     def back(values: Array) -> Array:
         return solve_triangular(L, values, lower=True, trans="T")
 
-    phi = jnp.tril(ct @ A.T) * (1.0 - 0.5 * jnp.eye(len(L), dtype=L.dtype))
-    half = back(back(phi).T)
+    lower = jnp.tril(ct @ A.T) * (1.0 - 0.5 * jnp.eye(len(L), dtype=L.dtype))
+    half = back(back(lower).T)
     return -0.5 * (half + half.T), back(ct)
 
 

@@ -209,7 +209,8 @@ class SparseGP(GPSettings):
         self.seed_, self.n_rows_ = seed, int(np.count_nonzero(weight))
         self.on_lattice_ = isinstance(data.at, Lattice)
         settings = self._settings(seed, cells=prod(data.at.shape) if self.on_lattice_ else 0)
-        with progress_bar(self._title()) if self.verbose else nullcontext() as show:
+        shape = f" on a lattice of {' × '.join(map(str, data.at.shape))}" * self.on_lattice_
+        with progress_bar(self._title() + shape) if self.verbose else nullcontext() as show:
             if len(first) == 1:
                 fits = [train(first[0], data, settings, show, shift=shift)]
             else:
