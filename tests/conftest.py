@@ -19,9 +19,6 @@ CORE = (
     "signal",
     "special",
 )
-# Workers, and the next run, share what they compile.
-os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".compiled"))
-os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 install_import_hook([f"zigp.{name}" for name in CORE], "beartype.beartype")
 
 

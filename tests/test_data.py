@@ -67,7 +67,7 @@ def test_rows_are_padded_with_weight_zero():
     X = np.random.default_rng(0).normal(size=(70, 3))
     batch = as_batch(X, np.ones(70), np.ones(70), ((0, 1, 2),), "float32")
     assert isinstance(batch.at, Rows)
-    assert batch.at.X.shape == (96, 3)
+    assert batch.at.X.shape == (256, 3)
     assert batch.at.X.dtype == batch.y.dtype == np.float32
     assert batch.weight.sum() == 70
     assert np.all(batch.weight[70:] == 0)
@@ -77,7 +77,8 @@ def test_sizes_are_few_and_never_too_small():
     sizes = {padded_size(n) for n in range(1, 5000)}
     assert all(padded_size(n) >= n for n in range(1, 5000))
     assert len(sizes) < 16
-    assert all(padded_size(n) <= 1.5 * n for n in range(64, 5000))
+    assert padded_size(1) == 256
+    assert all(padded_size(n) <= 1.5 * n for n in range(256, 5000))
 
 
 def test_chunks_cover_all_rows_at_one_size():

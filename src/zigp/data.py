@@ -204,7 +204,7 @@ def as_batch(
 
 
 def padded_size(n: int) -> int:
-    """The next of the sizes 64, 96, 128, 192, …: few, so that little is compiled twice."""
+    """The next of the sizes 256, 384, 512, 768, …: few, so that little is compiled twice."""
     size = _SMALLEST
     while size < n:
         if size * 3 // 2 >= n:

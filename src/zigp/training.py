@@ -61,18 +61,19 @@ _INDUCING_PACE = 0.1
 class Settings:
     """How to train.
 
-    `learning_rate` is one number, with inducing inputs moving at a tenth of it and noise at the
-    likelihood's own pace, or one number for each group of parameters (`variational`, `kernel`,
-    `inducing`, `noise`). `schedule` is
-    `cosine` (down to a hundredth), `constant`, or a function of the finished fraction of the
-    steps that returns a factor. `fixed` names what is not to be learned: `noise`, `kernel`,
-    `variance`, `prior_mean`, `inducing`, `q`, each also for one latent alone (`g.prior_mean`).
+    `learning_rate` is one number, with inducing inputs moving at a tenth of it and noise at
+    `noise_pace` times it, or one number for each group of parameters (`variational`, `kernel`,
+    `inducing`, `noise`). `schedule` is `cosine` (down to a hundredth), `constant`, or a function of
+    the finished fraction of the steps that returns a factor. `fixed` names what is not to be
+    learned: `noise`, `kernel`, `variance`, `prior_mean`, `inducing`, `q`, each also for one latent
+    alone (`g.prior_mean`).
     Training stops early once the bound, averaged over `patience` chunks, differs by less than
     `tol` per row from that of the chunks before them, or once `max_seconds` have passed.
     """
 
     steps: int = 1000
     learning_rate: float | Mapping[str, float] = 0.05
+    noise_pace: float = 1.0
     schedule: Schedule = "cosine"
     batch_size: int | None = None
     fixed: tuple[str, ...] = ()
@@ -101,10 +102,10 @@ class Settings:
                     f"learning_rate must be a number of at least 0; for {group} it is {rate!r}."
                 )
 
-    def rates(self, noise_pace: float = 1.0) -> dict[str, float]:
+    def rates(self) -> dict[str, float]:
         """The learning rate of each group of parameters."""
         if not isinstance(self.learning_rate, Mapping):
-            paces = {"inducing": _INDUCING_PACE, "noise": noise_pace}
+            paces = {"inducing": _INDUCING_PACE, "noise": self.noise_pace}
             return {group: self.learning_rate * paces.get(group, 1.0) for group in GROUPS}
         given = dict(self.learning_rate)
         if set(given) != set(GROUPS):
@@ -405,7 +406,7 @@ def _rates(model: Model, settings: Settings) -> Model:
             f"fixed names {', '.join(map(repr, unknown))}, which this model does not have. "
             f"Choose from: {', '.join(parameters(model))}."
         )
-    given = settings.rates(model.likelihood.pace)
+    given = settings.rates()
 
     def rate(path: tuple[Any, ...], leaf: Array) -> Array:
         group, names = _labels(path)

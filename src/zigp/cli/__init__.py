@@ -47,8 +47,11 @@ def _sentence(error: BaseException) -> str:
 
 
 def _remember_compiled() -> None:
-    """Keep compiled programs between runs, unless JAX was told where to keep them."""
-    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+    """Keep compiled programs between runs, unless JAX was told where to keep them.
+
+    Not those of `reproduce`: jaxlib has crashed in writing them from processes that compile much.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and "reproduce" not in sys.argv[1:2]:
         import pooch
 
         os.environ["JAX_COMPILATION_CACHE_DIR"] = str(pooch.os_cache("zigp") / "compiled")

@@ -61,7 +61,8 @@ class GPSettings(BaseEstimator):
     coordinate. Where `column_groups`, `n_inducing` and kernel objects are not given, a column that
     varies independently of the others, such as time, is found and becomes a group of its own. On a
     lattice, if `learn_inducing` and `steps` are left open, training leaves them where they
-    are and takes 400 steps; otherwise it moves them too, in 1,000 steps. `batch_size` is how many
+    are and takes 400 steps, in which noise can learn faster; otherwise it moves them too, in 1,000
+    steps. `batch_size` is how many
     rows a step looks at; if left open it is all, or slabs of 250,000 cells of a lattice of more
     than a million.
 
@@ -208,7 +209,8 @@ class SparseGP(GPSettings):
         data = as_batch(rows, values, weights, layout.groups, dtype, layout.exposure)
         self.seed_, self.n_rows_ = seed, int(np.count_nonzero(weight))
         self.on_lattice_ = isinstance(data.at, Lattice)
-        settings = self._settings(seed, cells=prod(data.at.shape) if self.on_lattice_ else 0)
+        cells = prod(data.at.shape) if self.on_lattice_ else 0
+        settings = self._settings(seed, cells, first[0].likelihood.early_pace)
         shape = f" on a lattice of {' × '.join(map(str, data.at.shape))}" * self.on_lattice_
         with progress_bar(self._title() + shape) if self.verbose else nullcontext() as show:
             if len(first) == 1:
@@ -281,7 +283,7 @@ class SparseGP(GPSettings):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _settings(self, seed: int, cells: int) -> Settings:
+    def _settings(self, seed: int, cells: int, early_pace: float) -> Settings:
         fixed = (
             *([self.fixed] if isinstance(self.fixed, str) else self.fixed),
             *self._always_fixed,
@@ -294,6 +296,7 @@ class SparseGP(GPSettings):
         return Settings(
             steps=steps if self.steps is None else self.steps,
             learning_rate=self.learning_rate,
+            noise_pace=1.0 if one_group else early_pace,
             schedule=self.schedule,
             batch_size=_CELLS_IN_A_STEP if in_slabs else self.batch_size,
             fixed=fixed,

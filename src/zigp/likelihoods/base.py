@@ -23,8 +23,8 @@ __all__ = ["Amounts", "Likelihood", "LogAmounts", "gate_and_latent"]
 class Likelihood(eqx.Module):
     """What a model assumes of y once the signal is known."""
 
-    # How fast its parameters learn, beside those of the latents.
-    pace: ClassVar[float] = 1.0
+    # How much faster than the rest its parameters learn where training is stopped early.
+    early_pace: ClassVar[float] = 1.0
 
     @abstractmethod
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:

@@ -33,9 +33,8 @@ class Gated(Amounts):
     rounding to a resolution τ.
     """
 
-    # Both variances have far to go: one down to its floor, one up to that of the amounts. On a
-    # lattice training stops early, and they must be there by then.
-    pace: ClassVar[float] = 8.0
+    # Both variances have far to go: one down to its floor, one up to that of the amounts.
+    early_pace: ClassVar[float] = 8.0
 
     off_excess: ArrayLike  # log(σ₀² − floor)
     on_excess: ArrayLike  # log(σ₁² − NOISE_FLOOR)
