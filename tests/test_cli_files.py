@@ -345,6 +345,16 @@ MISTAKES = {
         ],
         "was fitted with lat, lon, hour, not with hour",
     ),
+    "the data as the model's name": (
+        NONE,
+        ["fit", "rain.csv", *RAIN, "--force", "--out", "rain.csv"],
+        "is the data: choose another name",
+    ),
+    "other inputs of a lattice": (
+        _lattice,
+        ["fit", "rain.nc", "--target", "rain_mm", "--inputs", "elevation", "--out", "m.zigp"],
+        "leave --inputs and --category out",
+    ),
     "no such variable": (
         _lattice,
         ["fit", "rain.nc", "--target", "snow", "--out", "m.zigp"],

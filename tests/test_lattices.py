@@ -52,7 +52,7 @@ def test_a_dataset_answers_cell_by_cell_what_rows_answer(fitted):
     target = cube(5, 3, 2).assign_coords(lat=[60.3, 61.1, 63.0])
     answer = fitted.predict(target)
     assert answer["mean"].dims == ("time", "lat", "lon")
-    assert answer["quantiles"].dims == ("time", "lat", "lon", "level")
+    assert answer["quantiles"].dims == ("time", "lat", "lon", "quantile")
     rows = target.to_dataframe().reset_index()[["time", "lat", "lon"]]
     mean, sd = fitted.predict(rows, return_std=True)
     np.testing.assert_allclose(answer["mean"].values.ravel(), mean, rtol=1e-9)
@@ -139,6 +139,31 @@ def test_other_calendars_are_kept():
         model.predict(plain)
 
 
+def test_weights_follow_their_dimensions():
+    weight = xr.DataArray(np.arange(12.0), dims="time")
+    model = SparseGPRegressor(**QUICK).fit(cube(), sample_weight=weight)
+    table = cube().to_dataframe().dropna().reset_index()
+    rows = table[["time", "lat", "lon"]]
+    hours = (table["time"] - table["time"].min()) / pd.Timedelta(hours=1)
+    groups = {name: [name] for name in ("time", "lat", "lon")}
+    same = SparseGPRegressor(column_groups=groups, **QUICK)
+    same.fit(rows, table["rain"], sample_weight=hours)
+    np.testing.assert_allclose(model.bounds_, same.bounds_, rtol=1e-9)
+
+
+def test_coordinates_in_chunks_of_their_own_do_no_harm(fitted):
+    target = cube().chunk({"time": 5})
+    target = target.assign_coords(height=("time", da.zeros(12, chunks=3)))
+    lazy = fitted.predict_lattice(target, ())["mean"]
+    assert lazy.chunks == target.chunks
+    np.testing.assert_allclose(lazy.compute(), fitted.predict_lattice(cube(), ())["mean"])
+
+
+def test_questions_about_rows_are_not_answered_for_lattices(fitted):
+    with pytest.raises(ValueError, match="takes rows; ask predict_lattice about a lattice"):
+        fitted.prob_on(cube())
+
+
 def test_several_outputs_and_an_exposure():
     data = cube().to_dataset().assign(snow=0.5 * cube(), hours=("time", np.full(12, 2.0)))
     network = GPNetworkRegressor(1, n_restarts=1, n_inducing=[4, 3, 2], steps=5)
@@ -182,6 +207,7 @@ def _named(dims):
         (cube().to_dataset(), None, "y must name what to fit, of 'rain'"),
         (cube().to_dataset(), "snow", "y must name what to fit, of 'rain'"),
         (cube().astype(str), None, "'rain' holds .*, not numbers"),
+        (cube() / 0.0, None, "Some cells are infinite"),
     ],
 )
 def test_what_cannot_be_fitted_is_named(X, y, words):

@@ -51,7 +51,11 @@ def as_cells(X: Any, y: Any, weight: Any = None, exposure: Any = None) -> Cells:
     dims = arrays[0].dims
     axes = _coordinates(arrays[0])
     values = np.stack([_numbers(array.transpose(*dims)) for array in arrays], axis=-1)
+    if np.isinf(values).any():
+        raise ValueError("Some cells are infinite: make them NaN where nothing was observed.")
     seen = np.isfinite(values).any(axis=-1)
+    if weight is not None and is_lattice(weight):
+        weight = _numbers(weight.broadcast_like(arrays[0]).transpose(*dims))
     columns = {
         name: axis[name].iloc[place].reset_index(drop=True)
         for axis, place in zip(axes.values(), np.nonzero(seen), strict=True)
@@ -123,12 +127,14 @@ def as_inputs(model: Any, target: Any) -> Lattice:
 def predict_lattice(model: Any, target: Any, quantiles: Sequence[float] = QUANTILES) -> xr.Dataset:
     """Mean, sd, quantiles and, where there is one, prob_on, in every cell of the target.
 
-    Over a target that dask holds in chunks nothing is computed here: the answer has the same
+    Over a target that dask holds in chunks nothing is predicted here: the answer has the same
     chunks, each computed when it is asked for.
     """
     import xarray as xr
 
-    chunks = {str(dim): sizes for dim, sizes in target.chunksizes.items()}
+    # Coordinates are small and often in chunks of their own: they are read now.
+    along = {name: one.compute() for name, one in target.coords.items() if one.ndim == 1}
+    chunks = _chunks(target)
     if not chunks:
         return _predicted(target, model, quantiles)
     import dask.array as da
@@ -136,7 +142,6 @@ def predict_lattice(model: Any, target: Any, quantiles: Sequence[float] = QUANTI
     sizes = {str(dim): size for dim, size in target.sizes.items()}
     dims, shape = list(sizes), tuple(sizes.values())
     pieces = tuple(chunks.get(dim, (size,)) for dim, size in sizes.items())
-    along = {dim: one for dim, one in target.coords.items() if one.ndim == 1}
     skeleton = xr.Dataset({"_": (dims, da.zeros(shape, chunks=pieces))}, coords=along)
     corner = xr.Dataset({"_": (dims, np.broadcast_to(0.0, shape))}, coords=along)
     corner = corner.isel({dim: slice(1) for dim in dims})
@@ -156,6 +161,16 @@ def predict_lattice(model: Any, target: Any, quantiles: Sequence[float] = QUANTI
     )
 
 
+def _chunks(target: Any) -> dict[str, tuple[int, ...]]:
+    """The chunks of the target, or of the variable in it with the most dimensions, if any."""
+    arrays = list(target.data_vars.values()) if hasattr(target, "data_vars") else [target]
+    lazy = [array for array in arrays if array.chunks is not None]
+    if not lazy:
+        return {}
+    main = max(lazy, key=lambda array: array.ndim)
+    return dict(zip(map(str, main.dims), main.chunks, strict=True))
+
+
 @entry_point  # dask calls it in threads of its own
 def _predicted(target: Any, model: Any, quantiles: Sequence[float]) -> xr.Dataset:
     """Everything that is predicted, with the target's coordinates."""
@@ -173,7 +188,7 @@ def _predicted(target: Any, model: Any, quantiles: Sequence[float]) -> xr.Datase
     trailing = {"output": list(outputs)} if outputs is not None else {}
     variables = {}
     for name, values in found.items():
-        more = trailing if name != "quantile" else trailing | {"level": list(quantiles)}
+        more = trailing if name != "quantile" else trailing | {"quantile": list(quantiles)}
         shaped = values.reshape(*lattice.shape, *values.shape[1:])
         variables["quantiles" if name == "quantile" else name] = (
             [*dims, *more],
@@ -181,7 +196,7 @@ def _predicted(target: Any, model: Any, quantiles: Sequence[float]) -> xr.Datase
             _attributes(model, name),
         )
     coords = {dim: target.coords[dim] for dim in target.coords if target.coords[dim].ndim == 1}
-    coords |= trailing | ({"level": list(quantiles)} if quantiles else {})
+    coords |= trailing | ({"quantile": list(quantiles)} if quantiles else {})
     return xr.Dataset(variables, coords=coords, attrs={"Conventions": "CF-1.11", "source": "zigp"})
 
 

@@ -142,6 +142,10 @@ def _from_lattice(path: Path, found: Any, columns: Columns) -> Data:
             f"{path} has no variable {columns.target!r}. It has {', '.join(found.data_vars)}."
         )
     dims = [str(dim) for dim in found[columns.target].dims]
+    if columns.inputs or columns.categories:
+        raise FileError(
+            "A lattice is learned from its own axes: leave --inputs and --category out."
+        )
     inner = [name for name in columns.named if name not in found.variables]
     if inner:
         raise FileError(f"{path} has no coordinate {inner[0]!r}. It has {', '.join(dims)}.")

@@ -58,7 +58,9 @@ def evaluate_file(
                 gate = gate_inputs if name != "gp" else ()
                 effort = columns if name == "zigp" else _without_exposure(columns)
                 model = in_groups(make_model(name, effort, own, gate, settings), columns, data)
-                X = data.X[effort.named] if effort.named else data.X
+                X = data.X
+                if columns.exposure and name != "zigp":
+                    X = X.drop(columns=columns.exposure)
                 table = cross_check(model, X, data.y, cv=[split], resolution=resolution)
                 found = {str(k): float(v) for k, v in table.iloc[0].items()}
             rows.append({"model": name, "fold": fold} | found)

@@ -41,9 +41,12 @@ def make_model(
 
 
 def in_groups(model: Any, columns: Columns, data: Data) -> Any:
-    """The model with groups of columns, where inducing points were given for some by name."""
-    if isinstance(model.n_inducing, dict) and not is_lattice(data.X):
-        groups = data.groups or {name: columns.of_group(name) for name in model.n_inducing}
+    """The model with the groups of columns that a lattice has, or that options name."""
+    if is_lattice(data.X) or data.groups:
+        # Along axes of their own latitude and longitude have no common distance.
+        return model.set_params(column_groups=data.groups, latlon=None)
+    if isinstance(model.n_inducing, dict):
+        groups = {name: columns.of_group(name) for name in model.n_inducing}
         model.set_params(column_groups=groups)
     return model
 
@@ -52,7 +55,9 @@ def fit_file(
     path: Path, columns: Columns, model: Any, out: Path, *, start: Path | None, force: bool
 ) -> Iterator[str]:
     """Fit a model to a file and save it; what happened comes line by line."""
-    check_writable(out, force, endings=("",))
+    if out.resolve() == path.resolve():
+        raise FileError(f"--out {out} is the data: choose another name for the model.")
+    check_writable(out, force, endings=())
     data = read_data(path, columns)
     yield from data.notes
     if start is not None:

@@ -117,6 +117,8 @@ class GPSettings(BaseEstimator):
 
     def _checked(self, X: Any) -> np.ndarray:
         """X as numbers, or an error that says what is wrong with it."""
+        if is_lattice(X):
+            raise ValueError("This takes rows; ask predict_lattice about a lattice.")
         return validate_data(self, self._as_numbers(X), dtype=np.float64, reset=False)
 
     def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any]:

@@ -23,7 +23,7 @@ def told(doing: str, path: Path) -> Iterator[None]:
     """Whatever the libraries that read and write run into becomes a FileError."""
     try:
         yield
-    except FileError:
+    except (FileError, BrokenPipeError):
         raise
     except Exception as error:
         reason = getattr(error, "strerror", None) or str(error).partition("\n")[0]
