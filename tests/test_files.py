@@ -158,7 +158,7 @@ def test_csv_on_standard_output(capsysbinary):
     assert capsysbinary.readouterr().out == b"count\n1\n2\n3\n4\n1\n2\n3\n4\n"
 
 
-def test_standard_output_that_is_closed_is_told(monkeypatch):
+def test_standard_output_that_is_closed_is_left_to_the_caller(monkeypatch):
     class Closed(io.BytesIO):
         def flush(self):
             raise BrokenPipeError(errno.EPIPE, "Broken pipe")
@@ -168,7 +168,7 @@ def test_standard_output_that_is_closed_is_told(monkeypatch):
             out.add(FRAME)
 
     monkeypatch.setattr(sys, "stdout", SimpleNamespace(buffer=Closed()))
-    with pytest.raises(FileError, match="Cannot write -: Broken pipe"):
+    with pytest.raises(BrokenPipeError):
         attempt()
 
 
