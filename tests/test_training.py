@@ -12,6 +12,7 @@ from test_objective import masked, random_batch, random_zigp
 
 from zigp import training
 from zigp.likelihoods import Gaussian
+from zigp.minibatches import minibatch, next_order, whole_batches
 from zigp.models import gp_regression
 from zigp.objective import bound
 from zigp.training import GROUPS, Settings, parameters, train
@@ -45,12 +46,12 @@ def test_the_same_seed_gives_the_same_bits():
 def test_minibatch_bounds_of_a_pass_average_to_the_whole(which):
     model, data = random_zigp(1), masked(1)[which]
     across = np.prod(data.at.shape) // max(data.at.shape)
-    whole, size = training._whole_batches(jax.tree.map(jnp.asarray, data), int(2 * across))
+    whole, size = whole_batches(jax.tree.map(jnp.asarray, data), int(2 * across))
     assert size == 2
     places = max(whole.at.shape)
     assert places % 2 == 0
     order = jax.random.permutation(jax.random.key(0), places)
-    parts = [training._minibatch(whole, order, jnp.asarray(i), 2) for i in range(places // 2)]
+    parts = [minibatch(whole, order, jnp.asarray(i), 2) for i in range(places // 2)]
     assert {part.y.shape for part in parts} == {parts[0].y.shape}
     assert parts[0].y.size == 2 * across
     values = [bound(model, part) for part in parts]
@@ -60,12 +61,11 @@ def test_minibatch_bounds_of_a_pass_average_to_the_whole(which):
 def test_every_pass_visits_every_row_in_a_new_order():
     _, rows = masked()
     size, seen = 5, []
-    data, size = training._whole_batches(jax.tree.map(jnp.asarray, rows), size)
+    data, size = whole_batches(jax.tree.map(jnp.asarray, rows), size)
     batches = data.y.size // size
     order = jnp.arange(data.y.size)
     for step in range(2 * batches):
-        state = training._State(None, None, jnp.asarray(step), None, None, order)
-        order = training._order(state, jax.random.key(1), size)
+        order = next_order(order, jax.random.key(1), jnp.asarray(step), size)
         start = step % batches * size
         seen.append(np.asarray(order[start : start + size]))
     first, second = np.concatenate(seen[:batches]), np.concatenate(seen[batches:])

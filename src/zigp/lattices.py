@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["QUANTILES", "Cells", "as_cells", "as_inputs", "is_lattice", "predict_lattice"]
 
 QUANTILES = (0.05, 0.5, 0.95)
-_SAME_UNIT = {"mean": "expected", "sd": "standard deviation of", "quantile": "quantile of"}
+_SAME_UNIT = {"mean": "expected", "sd": "standard deviation of", "quantiles": "quantiles of"}
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def as_cells(X: Any, y: Any, weight: Any = None, exposure: Any = None) -> Cells:
         effort = _variable(X, exposure).broadcast_like(arrays[0]).transpose(*dims)
         columns[str(exposure)] = pd.Series(_numbers(effort)[seen])
     names = [str(array.name or "y") for array in arrays]
-    several = not (hasattr(X, "dims") and y is None) and not isinstance(y, str)
+    several = y is not None and not isinstance(y, str)
     return Cells(
         X=pd.DataFrame(columns),
         y=pd.DataFrame(values[seen], columns=names) if several else values[seen][:, 0],
@@ -182,19 +182,15 @@ def _predicted(target: Any, model: Any, quantiles: Sequence[float]) -> xr.Datase
     if hasattr(model, "prob_on"):
         found["prob_on"] = model.prob_on(lattice)
     if quantiles:
-        found["quantile"] = np.stack([model._quantile(lattice, q) for q in quantiles], axis=-1)
+        found["quantiles"] = np.stack([model._quantile(lattice, q) for q in quantiles], axis=-1)
     dims = [str(dim) for dim in target.sizes]
     outputs = model._output_names
     trailing = {"output": list(outputs)} if outputs is not None else {}
     variables = {}
     for name, values in found.items():
-        more = trailing if name != "quantile" else trailing | {"quantile": list(quantiles)}
+        more = [*trailing, *(["quantile"] if name == "quantiles" else [])]
         shaped = values.reshape(*lattice.shape, *values.shape[1:])
-        variables["quantiles" if name == "quantile" else name] = (
-            [*dims, *more],
-            shaped,
-            _attributes(model, name),
-        )
+        variables[name] = ([*dims, *more], shaped, _attributes(model, name))
     coords = {dim: target.coords[dim] for dim in target.coords if target.coords[dim].ndim == 1}
     coords |= trailing | ({"quantile": list(quantiles)} if quantiles else {})
     return xr.Dataset(variables, coords=coords, attrs={"Conventions": "CF-1.11", "source": "zigp"})

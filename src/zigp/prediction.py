@@ -173,17 +173,20 @@ def quantile_if_on(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Arra
 
 @eqx.filter_jit
 def quantile_of_latent(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Array]:
+    """The same of the amount f behind the gate."""
     f = model.marginals(at)["f"]
     return {"t": f.mean + ndtri(p) * jnp.sqrt(f.var)}
 
 
 @eqx.filter_jit
 def quantile_of_gate(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Array]:
+    """The same of the gate Φ(g)."""
     g = model.marginals(at)["g"]
     return {"t": normal_cdf(g.mean + ndtri(p) * jnp.sqrt(g.var))}
 
 
 def _wide_open(model: Model, at: Rows | Lattice) -> tuple[Signal, dict[str, Moments]]:
+    """Signal and marginals as if g were far above zero."""
     signal, marginals = model.with_local(at)
     g = marginals["g"]
     marginals["g"] = Moments(jnp.full_like(g.mean, _WIDE_OPEN), jnp.zeros_like(g.var))

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -34,6 +32,7 @@ from zigp import (
     signal,
     training,
 )
+from zigp.files.atomic import beside
 from zigp.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
 
 __all__ = ["FORMAT", "load", "read_header", "save"]
@@ -87,7 +86,8 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     }
     text = json.dumps(header, allow_nan=False, ensure_ascii=False)
     whole = {name: np.array(array, order="C") for name, array in arrays.items()}
-    _write_at_once(Path(path), written_tensors(whole, metadata={_KEY: text}))
+    with beside(Path(path)) as part:
+        part.write_bytes(written_tensors(whole, metadata={_KEY: text}))
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -148,24 +148,6 @@ def _library_version() -> str:
     from importlib.metadata import version
 
     return version("zigp")
-
-
-def _write_at_once(path: Path, content: bytes) -> None:
-    """The file is the old one or the new one, never a part; permissions stay as they were."""
-    path = path.resolve()
-    beside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
-    handle = os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, beside)
-        os.replace(beside, path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 # ---------------------------------------------------------------------------------------------

@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import prod
 from typing import Any, Literal
 
 import equinox as eqx
@@ -20,7 +19,8 @@ import numpy as np
 import optax
 from jax import Array
 
-from zigp.batch import Batch, Lattice, Rows
+from zigp.batch import Batch
+from zigp.minibatches import longest, minibatch, next_order, whole_batches
 from zigp.models import Model
 from zigp.objective import objective
 
@@ -66,9 +66,9 @@ class Settings:
     `inducing`, `noise`). `schedule` is `cosine` (down to a hundredth), `constant`, or a function of
     the finished fraction of the steps that returns a factor. `fixed` names what is not to be
     learned: `noise`, `kernel`, `variance`, `prior_mean`, `inducing`, `q`, each also for one latent
-    alone (`g.prior_mean`).
-    Training stops early once the bound, averaged over `patience` chunks, differs by less than
-    `tol` per row from that of the chunks before them, or once `max_seconds` have passed.
+    alone (`g.prior_mean`). Training stops early once the bound, averaged over `patience` chunks,
+    differs by less than `tol` per row from that of the chunks before them, or once `max_seconds`
+    have passed.
     """
 
     steps: int = 1000
@@ -202,8 +202,8 @@ def _train(
     rates, key = _rates(model, settings), jax.random.key(settings.seed)
     batch_size, order = settings.batch_size, None
     if batch_size is not None:
-        data, batch_size = _whole_batches(data, batch_size)
-        order = jnp.arange(data.at.shape[_longest(data.at)])
+        data, batch_size = whole_batches(data, batch_size)
+        order = jnp.arange(data.at.shape[longest(data.at)])
     first = _ADAM.init if restarts is None else eqx.filter_vmap(_ADAM.init)
     bounds = jnp.asarray(np.zeros((restarts or 1, settings.chunk)))
     adam, reached = eqx.filter_jit(first)(_learnable(model)), jnp.asarray(np.zeros(restarts or 1))
@@ -284,8 +284,8 @@ def _chunk(
         return eqx.apply_updates(model, updates), adam, -value
 
     def step(i: Array, state: _State) -> _State:
-        order = _order(state, key, batch_size)
-        batch = _minibatch(data, order, state.step, batch_size)
+        order = next_order(state.order, key, state.step, batch_size)
+        batch = minibatch(data, order, state.step, batch_size)
         factor = jnp.asarray(_schedule(schedule, state.step / steps))
         over = jax.vmap(update, in_axes=(0, 0, None, None)) if many else update
         model, adam, value = over(state.model, state.adam, batch, factor)
@@ -294,7 +294,7 @@ def _chunk(
 
     state = jax.lax.fori_loop(0, count, step, state)
     # A step is only known to be good by the bound after it.
-    batch = _minibatch(data, state.order, state.step, batch_size)
+    batch = minibatch(data, state.order, state.step, batch_size)
     over = jax.vmap(_loss, in_axes=(0, None)) if many else _loss
     reached = -jnp.reshape(over(state.model, batch), state.reached.shape)
     return eqx.tree_at(lambda s: s.reached, state, reached.astype(state.reached.dtype))
@@ -302,68 +302,6 @@ def _chunk(
 
 def _loss(model: Model, batch: Batch) -> Array:
     return -objective(model, batch)
-
-
-def _whole_batches(data: Batch, size: int) -> tuple[Batch, int]:
-    """Data that divide into minibatches of about so many cells, and how many places each has.
-
-    Minibatches take rows, or slabs across the longest axis of a lattice, filled up to whole ones
-    with places of weight 0.
-    """
-    along = _longest(data.at)
-    places = data.at.shape[along]
-    across = prod(data.at.shape) // places
-    size = min(max(round(size / across), 1), places)
-    missing = -places % size
-    indices = jnp.concatenate([jnp.arange(places), jnp.zeros(missing, int)])
-    filled = _places(data, indices)
-    real = jnp.arange(places + missing) < places
-    shape = [1] * len(data.at.shape)
-    shape[along] = -1
-    return eqx.tree_at(lambda b: b.weight, filled, filled.weight * real.reshape(shape)), size
-
-
-def _longest(at: Rows | Lattice) -> int:
-    """The axis that minibatches divide."""
-    return int(np.argmax(at.shape))
-
-
-def _places(data: Batch, indices: Array) -> Batch:
-    """Some places along the longest axis, with all that lies across them."""
-    at, along = data.at, _longest(data.at)
-    behind = along - len(at.shape)
-    y, weight = (jnp.take(v, indices, axis=behind) for v in (data.y, data.weight))
-    if isinstance(at, Rows):
-        return Batch(Rows(jnp.asarray(at.X)[indices]), y, weight)
-    axes = list(at.axes)
-    axes[along] = jnp.asarray(axes[along])[indices]
-    effort = None if at.exposure is None else jnp.take(at.exposure, indices, axis=along)
-    return Batch(Lattice(tuple(axes), at.columns, effort, at.exposure_column), y, weight)
-
-
-def _order(state: _State, key: Array, size: int | None) -> Array | None:
-    """The order of the places, drawn anew at the start of every pass and keyed by the pass."""
-    if size is None or state.order is None:
-        return None
-    rows = state.order
-    batches = len(rows) // size
-    return jax.lax.cond(
-        state.step % batches == 0,
-        lambda: jax.random.permutation(
-            jax.random.fold_in(key, state.step // batches), len(rows)
-        ).astype(rows.dtype),
-        lambda: rows,
-    )
-
-
-def _minibatch(data: Batch, order: Array | None, step: Array, size: int | None) -> Batch:
-    """The step's part of the pass, its weights raised by N/B."""
-    if size is None or order is None:
-        return data
-    batches = len(order) // size
-    part = jax.lax.dynamic_slice(order, ((step % batches) * size,), (size,))
-    batch = _places(data, part)
-    return eqx.tree_at(lambda b: b.weight, batch, batch.weight * batches)
 
 
 def _schedule(schedule: Schedule, done: Array) -> Array | float:

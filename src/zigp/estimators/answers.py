@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
@@ -35,7 +35,7 @@ class Regressor(RegressorMixin, GPSettings):
     """The questions; a subclass answers the few that the others are made of."""
 
     _output_names: Sequence[str] | None = None  # several outputs have names
-    _with_quantiles: ClassVar[tuple[str, ...]] = ("response",)
+    _with_quantiles: ClassVar[Collection[str]] = ("response",)
 
     @property
     def _has_atom(self) -> bool:
@@ -65,12 +65,8 @@ class Regressor(RegressorMixin, GPSettings):
         """log P(low < y ≤ high) for bounds of each row's own."""
 
     @abstractmethod
-    def _quantile(self, X: ArrayLike, p: float) -> np.ndarray:
-        """The value that an observation stays below with probability p."""
-
-    def _quantile_of(self, part: str, X: ArrayLike, p: float) -> np.ndarray:
-        """The same of a part other than the response."""
-        raise NotImplementedError
+    def _quantile(self, X: Any, p: float, of: str = "response") -> np.ndarray:
+        """The value that an observation, or a part, stays below with probability p."""
 
     @abstractmethod
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
@@ -177,25 +173,22 @@ class Regressor(RegressorMixin, GPSettings):
     def predict_quantiles(
         self,
         X: ArrayLike,
-        quantiles: float | Sequence[float] = (0.05, 0.5, 0.95),
+        quantiles: float | Sequence[float] = QUANTILES,
         *,
         of: str = "response",
     ) -> pd.DataFrame:
         """Quantiles at each row, one column for each: of a new observation, noise included.
 
         `of` asks about a part of the model instead, where it has them: `if_on`, an observation if
-        the signal is fully on; `latent`, the amount behind the gate, without noise; `gate`, how far
-        the signal is on.
+        the signal is fully on; `latent`, the amount behind the gate (with hurdles and counts its
+        logarithm), without noise; `gate`, how far the signal is on.
         """
         check_is_fitted(self)
         if of not in self._with_quantiles:
             known = ", ".join(map(repr, self._with_quantiles))
             raise ValueError(f"{type(self).__name__} has quantiles of {known}, not {of!r}.")
         levels = [_probability_level("quantiles", q) for q in np.atleast_1d(quantiles)]
-        columns = {
-            q: self._quantile(X, q) if of == "response" else self._quantile_of(of, X, q)
-            for q in levels
-        }
+        columns = {q: self._quantile(X, q, of) for q in levels}
         return frame(columns, X, self._output_names)
 
     def predict_interval(
@@ -313,6 +306,8 @@ class Regressor(RegressorMixin, GPSettings):
 class ModelRegressor(Regressor, SparseGP):
     """The answers of a single model."""
 
+    _with_quantiles: ClassVar[Mapping[str, Callable]] = {"response": prediction.quantile}
+
     @property
     def _has_atom(self) -> bool:
         return isinstance(self.model_.likelihood, LogAmounts)
@@ -331,8 +326,9 @@ class ModelRegressor(Regressor, SparseGP):
             raise AttributeError("There is not one noise variance here; see `noise_`.")
         return self.y_scale_ * np.sqrt(np.asarray(likelihood.noise))
 
-    def _quantile(self, X: ArrayLike, p: float) -> np.ndarray:
-        return self._in_user_units(self._over_rows(X, prediction.quantile, np.asarray(p))["t"])
+    def _quantile(self, X: Any, p: float, of: str = "response") -> np.ndarray:
+        found = self._over_rows(X, self._with_quantiles[of], np.asarray(p))["t"]
+        return found if of == "gate" else self._in_user_units(found)
 
     def _log_between(self, X: ArrayLike, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         ends = (self._transformed(np.stack([low, high])) - self.y_offset_) / self.y_scale_

@@ -62,9 +62,8 @@ class GPSettings(BaseEstimator):
     varies independently of the others, such as time, is found and becomes a group of its own. On a
     lattice, if `learn_inducing` and `steps` are left open, training leaves them where they
     are and takes 400 steps, in which noise can learn faster; otherwise it moves them too, in 1,000
-    steps. `batch_size` is how many
-    rows a step looks at; if left open it is all, or slabs of 250,000 cells of a lattice of more
-    than a million.
+    steps. `batch_size` is how many rows a step looks at; if left open it is all, or slabs of
+    250,000 cells of a lattice of more than a million.
 
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
     constructor that the dataclass generates.

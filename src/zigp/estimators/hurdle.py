@@ -238,7 +238,9 @@ class HurdleGPRegressor(Regressor):
         with np.errstate(divide="ignore"):
             return np.logaddexp(np.log(atom), np.log(self.prob_on(X)) + amount)
 
-    def _quantile(self, X: ArrayLike, p: float) -> np.ndarray:
+    def _quantile(self, X: Any, p: float, of: str = "response") -> np.ndarray:
+        if of == "if_on":
+            return self.regressor_._quantile(X, p)
         # Below the zeros, among them, or above them.
         on, mean, sd = self._parts(X)
         negative = on * norm.cdf(0.0, mean, sd)
@@ -246,9 +248,6 @@ class HurdleGPRegressor(Regressor):
             below = norm.ppf(np.clip(p / on, 0.0, 1.0), mean, sd)
             above = norm.ppf(np.clip((p - (1.0 - on)) / on, 0.0, 1.0), mean, sd)
         return np.select([p < negative, p > negative + 1.0 - on], [below, above], 0.0)
-
-    def _quantile_of(self, part: str, X: ArrayLike, p: float) -> np.ndarray:
-        return self.regressor_._quantile(X, p)
 
     @entry_point
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:

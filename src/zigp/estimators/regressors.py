@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["SparseGPRegressor", "ZeroInflatedGPRegressor"]
 
-_QUANTILES = {
-    "if_on": prediction.quantile_if_on,
-    "latent": prediction.quantile_of_latent,
-    "gate": prediction.quantile_of_gate,
-}
 _FIRST_NOISE = 0.1  # where training starts, in the model's units
 
 
@@ -81,7 +76,12 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     gate_kernel: KernelSpec | None = None
     gate_inputs: ColumnList | None = None
 
-    _with_quantiles: ClassVar = ("response", *_QUANTILES)
+    _with_quantiles: ClassVar = {
+        "response": prediction.quantile,
+        "if_on": prediction.quantile_if_on,
+        "latent": prediction.quantile_of_latent,
+        "gate": prediction.quantile_of_gate,
+    }
 
     def _scaling(
         self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
@@ -157,10 +157,6 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         out = self._over_rows(X, prediction.moments_if_on)
         mean = self._in_user_units(out["mean"])
         return (mean, self.y_scale_ * out["sd"]) if return_std else mean
-
-    def _quantile_of(self, part: str, X: ArrayLike, p: float) -> np.ndarray:
-        found = self._over_rows(X, _QUANTILES[part], np.asarray(p))["t"]
-        return found if part == "gate" else self._in_user_units(found)
 
     @entry_point
     def predict_components(self, X: ArrayLike) -> pd.DataFrame:

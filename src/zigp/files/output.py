@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
-import secrets
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,6 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from zigp.files.atomic import beside
 from zigp.files.kinds import is_zarr
 from zigp.files.problems import FileError, told
 
@@ -91,7 +89,7 @@ def writing(path: Path | str, force: bool = False) -> Iterator[Output]:
         with told("write", path):
             sys.stdout.buffer.flush()
         return
-    with _beside(path) as part:
+    with beside(path, told("write", path)) as part:
         with told("write", path):
             out = Output(path, _ending(path, TABLES), part.open("xb"))
         try:
@@ -105,7 +103,7 @@ def write_dataset(dataset: xr.Dataset, path: Path | str, force: bool = False) ->
     """Write a dataset as NetCDF-4 or Zarr, whole or not at all, and in full precision."""
     path = Path(path)
     check_writable(path, force, LATTICES)
-    with _beside(path) as part, told("write", path):
+    with beside(path, told("write", path)) as part, told("write", path):
         if _ending(path, LATTICES) == ".nc":
             dataset.drop_encoding().to_netcdf(part, engine="h5netcdf")
         else:
@@ -138,37 +136,3 @@ def _ending(path: Path, known: tuple[str, ...]) -> str:
         if path.name.lower().endswith(ending):
             return ending
     raise FileError(f"{path} does not end in {', '.join(known)}: choose another --out.")
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[Path]:
-    """A name in the same folder: what is put there takes the path's place, or goes on errors."""
-    whole = path.resolve()
-    part = whole.with_name(f".{whole.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
-    try:
-        yield part
-        with told("write", path):
-            _put(part, whole)
-    finally:
-        shutil.rmtree(part, ignore_errors=True)
-        with suppress(OSError):
-            part.unlink()
-
-
-def _put(part: Path, path: Path) -> None:
-    """Give the part its final name; of folders the old one is kept until the new one is there."""
-    old = part.with_suffix(".old")
-    if part.is_file():
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, part)
-    elif path.exists():
-        os.rename(path, old)
-    try:
-        os.replace(part, path)
-    except BaseException:
-        if old.exists():
-            os.rename(old, path)
-        raise
-    shutil.rmtree(old, ignore_errors=True)

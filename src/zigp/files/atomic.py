@@ -1,0 +1,49 @@
+"""Files that are the old ones or the new ones, never a part."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from pathlib import Path
+
+__all__ = ["beside"]
+
+
+@contextmanager
+def beside(path: Path, placing: AbstractContextManager[None] | None = None) -> Iterator[Path]:
+    """A name in the same folder: what is put there takes the path's place, or goes on errors.
+
+    `placing` surrounds the taking of the place, to tell of its errors.
+    """
+    whole = path.resolve()
+    part = whole.with_name(f".{whole.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
+    try:
+        yield part
+        with placing or nullcontext():
+            _put(part, whole)
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+        with suppress(OSError):
+            part.unlink()
+
+
+def _put(part: Path, path: Path) -> None:
+    """Give the part its final name; of folders the old one is kept until the new one is there."""
+    old = part.with_suffix(".old")
+    if part.is_file():
+        with part.open("rb") as file:
+            os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, part)
+    elif path.exists():
+        os.rename(path, old)
+    try:
+        os.replace(part, path)
+    except BaseException:
+        if old.exists():
+            os.rename(old, path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
