@@ -276,7 +276,7 @@ def zipped(*names: str) -> bytes:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name in names:
-            archive.writestr(name, "")
+            archive.writestr(zipfile.ZipInfo(name), "")  # the date is always the same
     return buffer.getvalue()
 
 
