@@ -47,7 +47,11 @@ _LEVELS = (0.5, 0.8, 0.9, 0.95)
 
 @dataclass(frozen=True)
 class ZeroCount:
-    """How many zeros were observed, and how many the model would expect to see."""
+    """How many zeros were observed, and how many the model would expect to see.
+
+    >>> str(ZeroCount(observed=41, expected=40.2, lower=34.0, upper=46.0, p=0.91))[:21]
+    '41 zeros, as expected'
+    """
 
     observed: int
     expected: float
@@ -75,6 +79,9 @@ def zero_count(
 
     `tol` is how far from zero still counts as zero; it must be positive for likelihoods without
     exact zeros, where half the resolution of the data is a good choice.
+
+    >>> zero_count(model, X, y, tol=0.1).observed
+    31
     """
     observed = int(np.sum(np.abs(np.asarray(y, float)) <= tol))
     expected = float(np.sum(model.prob_zero(X, tol)))
@@ -88,7 +95,11 @@ def zero_count(
 def coverage(
     model: Any, X: ArrayLike, y: ArrayLike, levels: Sequence[float] = _LEVELS
 ) -> pd.DataFrame:
-    """The share of observations inside central intervals, beside the share that should be."""
+    """The share of observations inside central intervals, beside the share that should be.
+
+    >>> coverage(model, X, y, levels=[0.5, 0.9]).shape
+    (2, 2)
+    """
     import pandas as pd
 
     values, found = np.asarray(y, float), []
@@ -106,6 +117,9 @@ def reliability(
     """How often an observation was not zero, among rows with alike predicted probabilities.
 
     One line for each of `bins` parts of the range 0 to 1 that has rows in it.
+
+    >>> reliability(model, X, y, tol=0.1)["rows"].sum()
+    np.int64(60)
     """
     import pandas as pd
 
@@ -130,6 +144,9 @@ def score_table(
     prediction counts as not zero from one step on; without it zero means exactly zero. Where no y
     is negative, predictions and their CRPS are clipped at zero. Brier scores the probability of not
     zero.
+
+    >>> score_table(model, X, y, resolution=0.1)["f1"] > 0.9
+    True
     """
     values = np.asarray(y, float)
     mean, sd = model.predict(X, return_std=True)
@@ -166,7 +183,11 @@ def score_table(
 
 @dataclass(frozen=True)
 class MoransI:
-    """How alike neighbours' residuals are: near 0 if nothing is left, towards 1 if much is."""
+    """How alike neighbours' residuals are: near 0 if nothing is left, towards 1 if much is.
+
+    >>> print(MoransI(value=0.31, expected=-0.01, p=0.005))
+    Moran's I 0.310 (-0.010 by chance, p = 0.005): something is left.
+    """
 
     value: float
     expected: float  # if nothing is left
@@ -189,6 +210,10 @@ def morans_i(
 
     Coordinates are compared in their own standard deviations: pass those that the pattern would run
     along, for example latitude and longitude of the rows of one hour.
+
+    >>> place = np.linspace(0, 10, 100)
+    >>> morans_i(np.sin(place), place).p < 0.05
+    True
     """
     from sklearn.neighbors import NearestNeighbors
 
@@ -228,6 +253,9 @@ def folds(
     - `future`: only what comes after is predicted, from all that came before.
     - `space`: regions of neighbouring places (k-means), each held out in turn.
     - `site`: whole places held out; with `n_splits=None` one at a time.
+
+    >>> [len(test) for train, test in folds(X, by="time", columns=0, n_splits=3)]
+    [20, 20, 20]
     """
     if by not in ("time", "future", "space", "site"):
         raise ValueError(f"by must be 'time', 'future', 'space' or 'site', not {by!r}.")
@@ -275,6 +303,10 @@ def cross_check(
     """Fit and score a model on every fold: one line each, and the scores of `score_table`.
 
     `cv` is a number of random folds, any splitter of scikit-learn's, or what `folds` returns.
+
+    >>> short = ZeroInflatedGPRegressor(n_inducing=12, steps=20)
+    >>> len(cross_check(short, X, y, cv=2))
+    2
     """
     import pandas as pd
 
@@ -329,7 +361,11 @@ def arviz_groups(
     n_samples: int = 500,
     random_state: int | np.random.RandomState | None = 0,
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Draws and data as `arviz.from_dict` reads them, [chain, draw, row]."""
+    """Draws and data as `arviz.from_dict` reads them, [chain, draw, row].
+
+    >>> arviz_groups(model, X, y, n_samples=10)["posterior_predictive"]["y"].shape
+    (1, 10, 60)
+    """
     rng = check_random_state(random_state)
     first, second = (int(rng.randint(2**31)) for _ in range(2))
     return {

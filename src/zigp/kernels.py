@@ -46,7 +46,11 @@ EARTH_RADIUS_KM = 6371.0088  # mean radius of the International Union of Geodesy
 
 
 class Kernel(eqx.Module):
-    """A positive semi-definite function of two inputs."""
+    """A positive semi-definite function of two inputs.
+
+    >>> bool(isinstance(Matern32() + 0.5 * Periodic(24), Kernel))
+    True
+    """
 
     @abstractmethod
     def __call__(self, X: Float[Array, "N D"], Z: Float[Array, "M D"]) -> Float[Array, "N M"]:
@@ -64,7 +68,11 @@ class Kernel(eqx.Module):
         return self
 
     def on(self, *columns: int) -> Columns:
-        """This kernel, looking only at the given columns."""
+        """This kernel, looking only at the given columns.
+
+        >>> (Matern32().on(0, 1) * Matern12().on(2)).factors[0].columns
+        (0, 1)
+        """
         if not columns:
             raise ValueError("on() needs at least one column: kernel.on(0) or kernel.on(0, 1).")
         return Columns(self, columns)
@@ -79,7 +87,11 @@ class Kernel(eqx.Module):
 
 
 class Stationary(Kernel):
-    """A kernel of scaled distance: one length-scale per column (ARD), or one for all."""
+    """A kernel of scaled distance: one length-scale per column (ARD), or one for all.
+
+    >>> isinstance(Matern32([1.0, 2.0]), Stationary)  # a length-scale for each of two columns
+    True
+    """
 
     log_lengthscale: Parameter | None  # in the unit below, which is not learned
     unit: Parameter
@@ -153,21 +165,36 @@ class Stationary(Kernel):
 
 
 class SquaredExponential(Stationary):
-    """Very smooth functions: k = exp(−r²/2), r² = Σ_d (x_d − z_d)²/ℓ_d². The paper's kernel."""
+    """Very smooth functions: k = exp(−r²/2), r² = Σ_d (x_d − z_d)²/ℓ_d². The paper's kernel.
+
+    >>> x = jnp.array([[0.0], [1.0]])
+    >>> float(SquaredExponential(1.0)(x, x)[0, 1])
+    0.607
+    """
 
     def correlation(self, r2: Array) -> Array:
         return jnp.exp(-0.5 * r2)
 
 
 class Matern12(Stationary):
-    """Rough functions, continuous only: k = exp(−r)."""
+    """Rough functions, continuous only: k = exp(−r).
+
+    >>> x = jnp.array([[0.0], [1.0]])
+    >>> float(Matern12(1.0)(x, x)[0, 1])
+    0.368
+    """
 
     def correlation(self, r2: Array) -> Array:
         return jnp.exp(-_root(r2))
 
 
 class Matern32(Stationary):
-    """Functions with one derivative: k = (1 + √3 r) exp(−√3 r)."""
+    """Functions with one derivative: k = (1 + √3 r) exp(−√3 r).
+
+    >>> x = jnp.array([[0.0], [1.0]])
+    >>> float(Matern32(1.0)(x, x)[0, 1])
+    0.483
+    """
 
     def correlation(self, r2: Array) -> Array:
         s = np.sqrt(3.0) * _root(r2)
@@ -175,7 +202,12 @@ class Matern32(Stationary):
 
 
 class Matern52(Stationary):
-    """Functions with two derivatives: k = (1 + √5 r + 5r²/3) exp(−√5 r)."""
+    """Functions with two derivatives: k = (1 + √5 r + 5r²/3) exp(−√5 r).
+
+    >>> x = jnp.array([[0.0], [1.0]])
+    >>> float(Matern52(1.0)(x, x)[0, 1])
+    0.524
+    """
 
     def correlation(self, r2: Array) -> Array:
         s = np.sqrt(5.0) * _root(r2)
@@ -187,6 +219,10 @@ class Periodic(Kernel):
 
     The period is given, not learned. The length-scale has no unit: at 1, values half a period apart
     have correlation exp(−2).
+
+    >>> hours = jnp.array([[0.0], [24.0]])
+    >>> float(Periodic(24)(hours, hours)[0, 1])
+    1.0
     """
 
     log_lengthscale: Parameter | None
@@ -215,7 +251,12 @@ class Periodic(Kernel):
 
 
 class Linear(Kernel):
-    """Straight lines through the centre of the data: k = Σ_d x_d z_d / s_d²."""
+    """Straight lines through the centre of the data: k = Σ_d x_d z_d / s_d².
+
+    >>> x = jnp.array([[1.0], [2.0]])
+    >>> float(Linear(1.0)(x, x)[0, 1])
+    2.0
+    """
 
     log_scale: Parameter | None
 
@@ -246,6 +287,10 @@ class Categorical(Kernel):
 
     With several columns k is the product over them. Levels are numbers; those closer than a
     half are the same level.
+
+    >>> gear = jnp.array([[0.0], [1.0]])
+    >>> float(Categorical(0.3)(gear, gear)[0, 1])
+    0.3
     """
 
     logit_similarity: Parameter
@@ -269,7 +314,11 @@ class Categorical(Kernel):
 
 
 class Columns(Kernel):
-    """A kernel that looks only at some of the columns."""
+    """A kernel that looks only at some of the columns.
+
+    >>> Columns(Matern32(), (0, 1)).columns == Matern32().on(0, 1).columns
+    True
+    """
 
     kernel: Kernel
     columns: tuple[int, ...] = eqx.field(static=True)
@@ -290,7 +339,11 @@ class Columns(Kernel):
 
 
 class Scaled(Kernel):
-    """A kernel times a learned positive number: v · k."""
+    """A kernel times a learned positive number: v · k.
+
+    >>> float((0.5 * Matern32()).variance)
+    0.5
+    """
 
     kernel: Kernel
     log_variance: Parameter | None
@@ -314,7 +367,11 @@ class Scaled(Kernel):
 
 
 class Sum(Kernel):
-    """A sum of independent functions: k = Σ_i k_i."""
+    """A sum of independent functions: k = Σ_i k_i.
+
+    >>> len((Matern32() + Linear()).terms)
+    2
+    """
 
     terms: tuple[Kernel, ...]
 
@@ -329,7 +386,11 @@ class Sum(Kernel):
 
 
 class Product(Kernel):
-    """Inputs are alike only where every factor says so: k = Π_i k_i."""
+    """Inputs are alike only where every factor says so: k = Π_i k_i.
+
+    >>> len((Matern32().on(0) * Matern12().on(1)).factors)
+    2
+    """
 
     factors: tuple[Kernel, ...]
 

@@ -37,7 +37,11 @@ _FAR = 40.0
 
 
 class ProbitMoments(NamedTuple):
-    """Mean and variance of Φ(g)."""
+    """Mean and variance of Φ(g).
+
+    >>> ProbitMoments(mean=0.5, var=0.1).mean
+    0.5
+    """
 
     mean: Array
     var: Array
@@ -85,13 +89,21 @@ def log_probit_mean(mean: ArrayLike, var: ArrayLike) -> Array:
 
 
 def normal_pdf(x: Array) -> Array:
-    """φ(x) = exp(−x²/2) / √(2π)."""
+    """The standard normal density: φ(x) = exp(−x²/2) / √(2π).
+
+    >>> float(normal_pdf(jnp.array(0.0)))
+    0.3989
+    """
     return jnp.exp(-0.5 * x * x) / _SQRT_2PI
 
 
 @jax.custom_jvp
 def normal_cdf(x: Array) -> Array:
-    """Φ(x) = erfc(−x/√2) / 2, relatively accurate in the left tail."""
+    """The standard normal distribution: Φ(x) = erfc(−x/√2) / 2, accurate in the left tail too.
+
+    >>> float(normal_cdf(jnp.array(1.96)))
+    0.975
+    """
     return 0.5 * erfc(-x / _SQRT2)
 
 
@@ -103,7 +115,11 @@ def _normal_cdf_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Arra
 
 @jax.custom_jvp
 def log_normal_cdf(x: Array) -> Array:
-    """log Φ(x), to ten digits, also where Φ(x) itself vanishes."""
+    """The logarithm log Φ(x), to ten digits, also where Φ(x) itself vanishes.
+
+    >>> float(log_normal_cdf(jnp.array(-40.0)))
+    -804.6084
+    """
     return _log_cdf_and_hazard(x)[0]
 
 

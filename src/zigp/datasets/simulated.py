@@ -25,6 +25,9 @@ def simulate_rain(n_stations: int = 40, n_hours: int = 240, seed: int = 2018) ->
     package.
 
     Returns one row per reading, with columns lat, lon, hour and rain_mm.
+
+    >>> list(simulate_rain(n_stations=5, n_hours=48))
+    ['lat', 'lon', 'hour', 'rain_mm']
     """
     import pandas as pd
 
@@ -47,6 +50,9 @@ def simulate_rain_grid(
     """The same kind of rain on a grid (time, lat, lon), as a radar would see it.
 
     `dry` is the share of cells without rain; one cell in a hundred is missing.
+
+    >>> dict(simulate_rain_grid(n_hours=24, n_lat=6, n_lon=8).sizes)
+    {'time': 24, 'lat': 6, 'lon': 8}
     """
     import pandas as pd
     import xarray as xr

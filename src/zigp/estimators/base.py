@@ -67,6 +67,9 @@ class GPSettings(BaseEstimator):
 
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
     constructor that the dataclass generates.
+
+    >>> ZeroInflatedGPRegressor(steps=200).set_params(kernel="matern12").steps
+    200
     """
 
     kernel: KernelSpec = field(default="matern32", kw_only=False)
@@ -89,7 +92,10 @@ class GPSettings(BaseEstimator):
     verbose: bool = False
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a file, which `zigp.load` reads."""
+        """Write the fitted estimator to a file, which `zigp.load` reads.
+
+        >>> model.save("model.zigp")
+        """
         from zigp import storage
 
         check_is_fitted(self)
@@ -173,6 +179,9 @@ class SparseGP(GPSettings):
 
         X may also be an xarray DataArray that holds the observations, or a Dataset of which y names
         one: then each dimension is an axis of a lattice.
+
+        >>> model.fit(X, y, sample_weight=np.ones(60)).n_rows_
+        60
         """
         dtype = self._dtype()
         X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
@@ -246,6 +255,9 @@ class SparseGP(GPSettings):
         Training that has not converged, length-scales beyond the data or below its spacing, gates
         that are always open or always shut, inducing points that have collapsed, noise at its
         floor. It does not look at predictions; see `zigp.checking` for that.
+
+        >>> ZeroInflatedGPRegressor(n_inducing=12, steps=20).fit(X, y).sanity()
+        ['Not converged: 20 steps are too few to tell. Raise steps.']
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
@@ -339,7 +351,11 @@ class SparseGP(GPSettings):
 
     @entry_point
     def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The lower bound on log p(y), in the units of y."""
+        """The lower bound on log p(y), in the units of y.
+
+        >>> model.elbo(X, y) > model.elbo(X, y + 1)
+        True
+        """
         check_is_fitted(self)
         rows, target = self._checked_pair(X, y)
         weight = row_weights(sample_weight, rows)

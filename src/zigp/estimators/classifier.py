@@ -27,6 +27,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     """Classification into two classes on many rows: the second has probability Φ(g(x)).
 
     Classes are taken in sorted order, so of 0 and 1 it is 1 that the gate opens for.
+
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> model = SparseGPClassifier(n_inducing=12).fit(X, X[:, 0] > 5)
+    >>> new = [[2.0], [8.0]]
     """
 
     _always_fixed: ClassVar[tuple[str, ...]] = ()
@@ -75,23 +79,39 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         """The probability of the second class, E[Φ(g)], at each row.
 
         If training has seen one class alone it is 1, or 0 if that class is 0 or False.
+
+        >>> model.prob_on(new).round(1)
+        array([0., 1.])
         """
         check_is_fitted(self)
         p = self._over_rows(X, prediction.moments)["mean"]
         return p if len(self.classes_) == 2 else np.full_like(p, bool(self.classes_[0]))
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """The probability of every class at each row, [rows, classes]."""
+        """The probability of every class at each row, [rows, classes].
+
+        >>> model.predict_proba(new).round(1)
+        array([[1., 0.],
+               [0., 1.]])
+        """
         p = self.prob_on(X)
         return np.column_stack([1.0 - p, p]) if len(self.classes_) == 2 else np.ones((len(p), 1))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The more probable class at each row."""
+        """The more probable class at each row.
+
+        >>> model.predict(new)
+        array([False,  True])
+        """
         second = self.prob_on(X) >= 0.5
         return self.classes_[np.where(second, -1, 0)]
 
     @entry_point
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """E[g]/√(1 + Var[g]) at each row, of which Φ is the probability of the second class."""
+        """E[g]/√(1 + Var[g]) at each row, of which Φ is the probability of the second class.
+
+        >>> model.decision_function(new) > 0
+        array([False,  True])
+        """
         g = self._over_rows(X, prediction.latent)
         return g["mean"] / np.sqrt(1.0 + g["sd"] ** 2)

@@ -40,6 +40,8 @@ class NetworkParts:
     """What a network is made of at each row: N rows, Q latents, P outputs.
 
     Contributions are in the units of the outputs (after `y_transform`); the rest has no unit.
+
+    >>> rows, latents, outputs = model.predict_network(X).weights.shape
     """
 
     latents: np.ndarray  # [N, Q]  E[f], with its gate where the latents are sparse
@@ -68,6 +70,11 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     `inducing` is `separate` (each latent and each weight has kernels and inducing inputs of its
     own, and a gate uses those inducing inputs of what it gates, as in the paper) or `one` (all
     latents of a kind share theirs, which is cheaper).
+
+    >>> X = np.linspace(0, 10, 50)[:, None]
+    >>> Y = np.column_stack([np.sin(X[:, 0]), 1 + 2 * np.sin(X[:, 0])])
+    >>> Y[20:25, 1] = np.nan
+    >>> model = GPNetworkRegressor(1, n_inducing=8, n_restarts=2, steps=300).fit(X, Y)
     """
 
     n_latents: int = field(default=2, kw_only=False)
@@ -251,6 +258,11 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         They are [rows] where y was so in `fit`. `known` [rows, P] holds outputs that are known
         there, NaN for the others: these are then predicted given those, without fitting again. With
         a transform, `back_transform` chooses whether the mean or the median is returned.
+
+        >>> model.predict(X).shape
+        (50, 2)
+        >>> model.predict([[2.0]], known=[[0.9, np.nan]]).shape
+        (1, 2)
         """
         check_is_fitted(self)
         if known is None:
@@ -282,6 +294,9 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
         With latent noise the outputs known at a row say what its own noise was; the model has
         learned the rest from them already. At new rows use `predict(X, known=Y)`.
+
+        >>> np.isnan(model.impute(X, Y)).any()
+        np.False_
         """
         check_is_fitted(self)
         filled = self._given_known(*self._checked_pair(X, Y), trained=True)[0]
@@ -316,7 +331,11 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     @entry_point
     def predict_network(self, X: ArrayLike) -> NetworkParts:
-        """Latents, weights, support, and what each latent adds to each output, at each row."""
+        """Latents, weights, support, and what each latent adds to each output, at each row.
+
+        >>> model.predict_network(X).support.shape
+        (50, 1, 2)
+        """
         out = super()._over_rows(X, prediction.network)
         parts = {name: np.moveaxis(values, -1, 0) for name, values in out.items()}
         terms = parts["effective"] * parts["latents"][:, :, None] * self.y_scale_

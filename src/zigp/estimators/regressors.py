@@ -36,7 +36,13 @@ _FIRST_NOISE = 0.1  # where training starts, in the model's units
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseGPRegressor(ModelRegressor):
-    """GP regression on many rows through inducing points: y = f(x) + ε."""
+    """GP regression on many rows through inducing points: y = f(x) + ε.
+
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> model = SparseGPRegressor(n_inducing=12).fit(X, np.sin(X[:, 0]))
+    >>> model.predict([[2.0]]).round(1)
+    array([0.9])
+    """
 
     def _scaling(
         self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
@@ -68,6 +74,14 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     `gate_kernel` and `gate_inputs` let the gate look at other columns, through other kernels, than
     the amount. `exposure` names a column of efforts, areas or hours that the amount is multiplied
     by; no kernel looks at it.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> y = np.where(X[:, 0] > 5, 3 + np.sin(X[:, 0]) + rng.normal(0, 0.2, 60), 0.0)
+    >>> model = ZeroInflatedGPRegressor(n_inducing=12).fit(X, y)
+    >>> new = [[2.0], [8.0]]
+    >>> model.predict(new).round(1)
+    array([0., 4.])
     """
 
     likelihood: str = "gated"
@@ -116,6 +130,9 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         """What the likelihood has learned of the scatter around the signal, by name.
 
         Standard deviations are in the units of y; `log_sd` is that of log y.
+
+        >>> sorted(model.noise_)
+        ['off_sd', 'on_sd']
         """
         check_is_fitted(self)
         match self.model_.likelihood:
@@ -142,6 +159,9 @@ class ZeroInflatedGPRegressor(ModelRegressor):
 
         With Gaussian or gated noise it is not the probability that an observation is not zero; see
         `prob_zero` for that. With a hurdle likelihood it is.
+
+        >>> model.prob_on(new).round(2)
+        array([0., 1.])
         """
         return self._over_rows(X, prediction.components)["gate"]
 
@@ -153,6 +173,9 @@ class ZeroInflatedGPRegressor(ModelRegressor):
 
         It says how much there is where there is something, not how much to expect: that is
         `predict`, which also counts how likely the signal is to be off.
+
+        >>> model.predict_if_on([[8.0]]).round(1)
+        array([4.])
         """
         out = self._over_rows(X, prediction.moments_if_on)
         mean = self._in_user_units(out["mean"])
@@ -165,6 +188,9 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         The gate is E[Φ(g)], as in `prob_on`. The latent is f, the amount behind the gate (with
         hurdles and counts its logarithm), also where nothing is switched on. The signal is what
         the two make together, without noise. None of them is an observation.
+
+        >>> list(model.predict_components(new))
+        ['gate', 'gate_sd', 'latent', 'latent_sd', 'signal', 'signal_sd']
         """
         out = self._over_rows(X, prediction.components)
         without_unit = ("gate", "gate_sd")
