@@ -11,6 +11,8 @@ import pytest
 import xarray as xr
 
 from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
+from zigp.lattices import as_cells, axes_of
+from zigp.prediction import block_of
 
 QUICK = {"steps": 15, "n_inducing": {"time": 6, "lat": 4, "lon": 3}}
 
@@ -66,10 +68,63 @@ def test_a_dataset_answers_cell_by_cell_what_rows_answer(fitted):
     assert answer.attrs["Conventions"].startswith("CF-")
 
 
-def test_slabs_are_put_together_in_order(fitted, monkeypatch):
-    whole = fitted.predict(cube())
-    monkeypatch.setattr("zigp.prediction._CELLS_AT_ONCE", 100)  # five hours at a time
-    xr.testing.assert_allclose(fitted.predict(cube()), whole, rtol=1e-9)
+@pytest.mark.parametrize(
+    ("shape", "cells", "block"),
+    [
+        ((12, 5, 4), 100, (5, 5, 4)),
+        ((12, 5, 4), 7, (1, 1, 4)),
+        ((1, 1000, 1000), 24_576, (1, 24, 1000)),
+        ((3, 1000), 50, (1, 50)),
+        ((2, 3), 100, (2, 3)),
+    ],
+)
+def test_blocks_hold_no_more_cells_than_asked_for(shape, cells, block):
+    assert block_of(shape, cells) == block
+
+
+def test_blocks_are_put_together_in_order(fitted, monkeypatch):
+    whole = fitted.predict_lattice(cube(), (0.5,))
+    monkeypatch.setattr("zigp.prediction._CELLS_AT_ONCE", 13)  # an hour, three latitudes at a time
+    xr.testing.assert_allclose(fitted.predict_lattice(cube(), (0.5,)), whole, rtol=1e-9)
+
+
+def test_a_single_hour_is_a_slice_of_the_cube(fitted):
+    whole = fitted.predict_lattice(cube(), ())
+    hour = fitted.predict_lattice(cube().isel(time=3), ())
+    assert hour["mean"].dims == ("lat", "lon")
+    xr.testing.assert_allclose(hour, whole.isel(time=3), rtol=1e-9)
+    lazy = fitted.predict_lattice(cube().isel(time=3).chunk({"lat": 5}), ())
+    xr.testing.assert_allclose(lazy.compute(), hour, rtol=1e-9)
+    kept = fitted.predict_lattice(cube().isel(time=[3]), ())
+    assert kept["mean"].dims == ("time", "lat", "lon")
+
+
+def test_a_dataset_is_predicted_on_the_axes_that_the_model_knows(fitted):
+    whole = fitted.predict_lattice(cube(), ())
+    axes = cube().coords.to_dataset()
+    xr.testing.assert_allclose(fitted.predict_lattice(axes, ()), whole, rtol=1e-9)
+    messy = (
+        cube()
+        .to_dataset()
+        .assign(
+            time_bnds=(("time", "nv"), np.zeros((12, 2))),
+            orography=(("lat", "lon"), np.zeros((5, 4))),
+            crs=((), 0),
+        )
+    )
+    messy = messy.assign_coords(height=2.0, quarter=("nv", [0, 1]))
+    xr.testing.assert_allclose(fitted.predict_lattice(messy, ()), whole, rtol=1e-9)
+    lazy = fitted.predict_lattice(messy.chunk({"time": 12}), ())
+    xr.testing.assert_allclose(lazy.compute(), whole, rtol=1e-9)
+    plain = messy.reset_index("lat").reset_coords("lat").rename_dims(lat="row")
+    assert fitted.predict_lattice(plain, ())["mean"].dims == ("time", "row", "lon")
+
+
+def test_the_chance_of_little_is_that_of_rows(fitted):
+    rows = cube(5).to_dataframe().reset_index()[["time", "lat", "lon"]]
+    answer = fitted.predict_lattice(cube(5), (), below=1.5)["prob_below"]
+    np.testing.assert_allclose(answer.values.ravel(), fitted.prob_below(rows, 1.5), atol=1e-9)
+    assert answer.attrs["long_name"] == "probability that rain is at most 1.5 mm"
 
 
 def test_over_dask_nothing_runs_before_it_is_asked_for(fitted):
@@ -126,6 +181,25 @@ def test_stations_are_known_by_their_coordinates():
     assert list(again.feature_names_in_) == ["hour", "lat", "lon"]
 
 
+@pytest.mark.parametrize(
+    ("own", "other", "known_by"),
+    [
+        ([2001, 2002, 2003], ["enso"], ["year"]),  # a time, whatever else is known of it
+        ([2001, 2004, 2003], ["enso"], ["year"]),
+        ([0, 1, 2], ["depth"], ["depth"]),  # a count
+        ([1, 2, 3], ["depth"], ["depth"]),
+        ([1, 2, 3], [], ["year"]),
+        ([2830, 9012, 407], ["Lat", "lon"], ["Lat", "lon"]),  # names of places
+        ([2830, 9012, 407], ["x", "y"], ["x", "y"]),
+        ([0.0, 1.0, 2.0], ["lat", "lon"], ["year"]),
+    ],
+)
+def test_whole_numbers_are_an_axis_unless_they_count_or_name(own, other, known_by):
+    more = {name: ("year", [0.5, 0.1, 0.7]) for name in other}
+    series = xr.DataArray(np.zeros(3), coords={"year": own, **more}, dims="year")
+    assert list(axes_of(series)["year"]) == known_by
+
+
 def test_other_calendars_are_kept():
     when = xr.date_range("2001-02-26", periods=8, calendar="360_day", freq="D", use_cftime=True)
     assert isinstance(when[0], cftime.datetime)
@@ -170,12 +244,22 @@ def test_several_outputs_and_an_exposure():
     answer = network.fit(data, ["rain", "snow"]).predict(data["rain"])
     assert answer["mean"].dims == ("time", "lat", "lon", "output")
     assert list(answer["output"].values) == ["rain", "snow"]
+    rows = cube().to_dataframe().reset_index()[["time", "lat", "lon"]]
+    little = network.predict_lattice(data["rain"], (), below=1.0)["prob_below"]
+    np.testing.assert_allclose(little.values.reshape(-1, 2), network.prob_below(rows, 1.0))
     catch = ZeroInflatedGPRegressor(exposure="hours", **QUICK).fit(data, "rain")
     doubled = data.assign(hours=2 * data["hours"])
     once, twice = (catch.predict_lattice(d, ())["mean"] for d in (data, doubled))
     np.testing.assert_allclose(twice, 2 * once, rtol=1e-9)
     lazy = catch.predict_lattice(doubled.chunk({"time": 4}), ())
     np.testing.assert_allclose(lazy["mean"].compute(), twice, rtol=1e-9)
+    for effort in (-1.0, np.nan, np.inf):
+        wrong = data.assign(hours=data["hours"].where(data["time"] != data["time"][3], effort))
+        words = f"'hours' is {effort:g} at time 2024-03-01T03.*lat 60"
+        with pytest.raises(ValueError, match=words):
+            catch.predict(wrong)
+        with pytest.raises(ValueError, match=words):
+            as_cells(wrong, "rain", exposure="hours")
 
 
 def test_a_hurdle_takes_lattices_too():
@@ -184,6 +268,8 @@ def test_a_hurdle_takes_lattices_too():
     rows = cube().to_dataframe().reset_index()[["time", "lat", "lon"]]
     answer = model.predict(cube())
     np.testing.assert_allclose(answer["mean"].values.ravel(), model.predict(rows), rtol=1e-9)
+    little = model.predict_lattice(cube(), (), below=0.0)["prob_below"]
+    np.testing.assert_allclose(little.values.ravel(), model.prob_below(rows, 0.0), atol=1e-12)
 
 
 def _named(dims):
@@ -208,6 +294,11 @@ def _named(dims):
         (cube().to_dataset(), "snow", "y must name what to fit, of 'rain'"),
         (cube().astype(str), None, "'rain' holds .*, not numbers"),
         (cube() / 0.0, None, "Some cells are infinite"),
+        (cube() * np.nan, None, "Nothing was observed in any cell"),
+        (cube(times=0), None, "Dimension 'time' is empty"),
+        (cube()[0, 0, 0], None, "The array has no dimensions"),
+        (cube().rename(lat="mean"), None, "called 'mean', as are predictions"),
+        (_named({"site": ["a", "b"], "sd": ("site", [1.0, 2.0])}), None, "called 'sd'"),
     ],
 )
 def test_what_cannot_be_fitted_is_named(X, y, words):
@@ -217,7 +308,11 @@ def test_what_cannot_be_fitted_is_named(X, y, words):
 
 def test_what_cannot_be_predicted_is_named(fitted):
     with pytest.raises(ValueError, match="has no coordinate 'lon' along its dimensions time, lat"):
-        fitted.predict(cube().isel(lon=0))
+        fitted.predict(cube().isel(lon=0, drop=True))
+    with pytest.raises(ValueError, match="Dimension 'lon' is empty"):
+        fitted.predict(cube(lons=0))
+    with pytest.raises(ValueError, match="called 'quantile', as are predictions"):
+        fitted.predict(cube().assign_coords(quantile=("lon", list("abcd"))))
     with pytest.raises(ValueError, match="Dimension 'depth' has no coordinates, not any of time"):
         fitted.predict(cube().expand_dims(depth=2))
     bare = SparseGPRegressor(steps=2).fit(np.arange(6.0)[:, None], np.arange(6.0))

@@ -16,9 +16,20 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["QUANTILES", "Cells", "as_cells", "as_inputs", "is_lattice", "predict_lattice"]
+__all__ = [
+    "QUANTILES",
+    "Cells",
+    "as_cells",
+    "axes_of",
+    "is_lattice",
+    "predict_lattice",
+]
 
 QUANTILES = (0.05, 0.5, 0.95)
+# What predictions and their own axes are called, and the cells before there are any.
+_CELLS = "_"
+_TAKEN = {"mean", "sd", "prob_on", "prob_below", "quantiles", "quantile", "output", _CELLS}
+_PLACES = ({"lat", "latitude"}, {"lon", "lng", "long", "longitude"}), ({"x"}, {"y"})
 _SAME_UNIT = {"mean": "expected", "sd": "standard deviation of", "quantiles": "quantiles of"}
 
 
@@ -49,11 +60,14 @@ def as_cells(X: Any, y: Any, weight: Any = None, exposure: Any = None) -> Cells:
 
     arrays = _outputs(X, y)
     dims = arrays[0].dims
-    axes = _coordinates(arrays[0])
+    axes = axes_of(arrays[0])
+    _refuse_taken([*axes, *(str(name) for axis in axes.values() for name in axis)])
     values = np.stack([_numbers(array.transpose(*dims)) for array in arrays], axis=-1)
     if np.isinf(values).any():
         raise ValueError("Some cells are infinite: make them NaN where nothing was observed.")
     seen = np.isfinite(values).any(axis=-1)
+    if not seen.any():
+        raise ValueError("Nothing was observed in any cell: all are NaN.")
     if weight is not None and is_lattice(weight):
         weight = _numbers(weight.broadcast_like(arrays[0]).transpose(*dims))
     columns = {
@@ -62,8 +76,7 @@ def as_cells(X: Any, y: Any, weight: Any = None, exposure: Any = None) -> Cells:
         for name in axis
     }
     if exposure is not None:
-        effort = _variable(X, exposure).broadcast_like(arrays[0]).transpose(*dims)
-        columns[str(exposure)] = pd.Series(_numbers(effort)[seen])
+        columns[str(exposure)] = pd.Series(_efforts(X, exposure, arrays[0], seen)[seen])
     names = [str(array.name or "y") for array in arrays]
     several = y is not None and not isinstance(y, str)
     return Cells(
@@ -98,33 +111,12 @@ def _outputs(X: Any, y: Any) -> list[xr.DataArray]:
 # To predict
 
 
-def as_inputs(model: Any, target: Any) -> Lattice:
-    """The target's axes as the numbers that a fitted model knows its columns by."""
-    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if not names:
-        raise ValueError(
-            "The model was fitted without column names, so a lattice's coordinates cannot be "
-            "matched to its columns. Fit it on a DataFrame or on a lattice."
-        )
-    exposure = getattr(model, "exposure", None)
-    wanted = [name for name in names if name != exposure]
-    axes = _coordinates(target, wanted)
-    found = [name for axis in axes.values() for name in axis]
-    if missing := [name for name in wanted if name not in found]:
-        raise ValueError(
-            f"The model was fitted with {', '.join(wanted)}, but the lattice has no coordinate "
-            f"{missing[0]!r} along its dimensions {', '.join(axes)}."
-        )
-    coordinates = tuple(model._as_numbers(axis).to_numpy(float) for axis in axes.values())
-    columns = tuple(tuple(names.index(str(name)) for name in axis) for axis in axes.values())
-    if exposure is None:
-        return Lattice(coordinates, columns)
-    effort = _variable(target, exposure)
-    effort = effort.broadcast_like(target).transpose(*axes)
-    return Lattice(coordinates, columns, _numbers(effort), names.index(str(exposure)))
-
-
-def predict_lattice(model: Any, target: Any, quantiles: Sequence[float] = QUANTILES) -> xr.Dataset:
+def predict_lattice(
+    model: Any,
+    target: Any,
+    quantiles: Sequence[float] = QUANTILES,
+    below: float | None = None,
+) -> xr.Dataset:
     """Mean, sd, quantiles and, where there is one, prob_on, in every cell of the target.
 
     Over a target that dask holds in chunks nothing is predicted here: the answer has the same
@@ -132,33 +124,81 @@ def predict_lattice(model: Any, target: Any, quantiles: Sequence[float] = QUANTI
     """
     import xarray as xr
 
-    # Coordinates are small and often in chunks of their own: they are read now.
-    along = {name: one.compute() for name, one in target.coords.items() if one.ndim == 1}
+    grid, single = _grid(model, target)
+    asked = {"model": model, "quantiles": quantiles, "below": below}
     chunks = _chunks(target)
     if not chunks:
-        return _predicted(target, model, quantiles)
+        return _predicted(grid, **asked).squeeze(single)
     import dask.array as da
 
-    sizes = {str(dim): size for dim, size in target.sizes.items()}
-    dims, shape = list(sizes), tuple(sizes.values())
-    pieces = tuple(chunks.get(dim, (size,)) for dim, size in sizes.items())
-    skeleton = xr.Dataset({"_": (dims, da.zeros(shape, chunks=pieces))}, coords=along)
-    corner = xr.Dataset({"_": (dims, np.broadcast_to(0.0, shape))}, coords=along)
-    corner = corner.isel({dim: slice(1) for dim in dims})
+    dims, shape = grid[_CELLS].dims, grid[_CELLS].shape
+    pieces = tuple(chunks.get(str(d), (n,)) for d, n in zip(dims, shape, strict=True))
+    corner = grid.isel({dim: slice(1) for dim in dims})
     if (exposure := getattr(model, "exposure", None)) is not None:
-        skeleton[exposure] = _variable(target, exposure)
-        corner[exposure] = xr.ones_like(corner["_"])
-    one = _predicted(corner, model, quantiles)  # mistakes now, not in a worker
+        corner[exposure] = xr.ones_like(corner[_CELLS])
+    one = _predicted(corner, **asked)  # mistakes now, not in a worker
     template = xr.Dataset(
-        coords={**along, **{n: c for n, c in one.coords.items() if n not in along}}, attrs=one.attrs
+        coords={**grid.coords, **{n: c for n, c in one.coords.items() if n not in grid.coords}},
+        attrs=one.attrs,
     )
     for name, array in one.data_vars.items():
         more = array.shape[len(dims) :]
         values = da.zeros((*shape, *more), chunks=(*pieces, *more), dtype=array.dtype)
         template[name] = (array.dims, values, array.attrs)
-    return xr.map_blocks(
-        _predicted, skeleton, kwargs={"model": model, "quantiles": quantiles}, template=template
-    )
+    grid[_CELLS] = (dims, da.zeros(shape, chunks=pieces))
+    return xr.map_blocks(_predicted, grid, kwargs=asked, template=template).squeeze(single)
+
+
+def _names(model: Any) -> list[str]:
+    """The columns that a model was fitted with."""
+    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+    if not names:
+        raise ValueError(
+            "The model was fitted without column names, so a lattice's coordinates cannot be "
+            "matched to its columns. Fit it on a DataFrame or on a lattice."
+        )
+    return names
+
+
+def _grid(model: Any, target: Any) -> tuple[xr.Dataset, list[str]]:
+    """The cells to predict with what the model looks at there, and axes of one place alone.
+
+    Those are coordinates that belong to no dimension, as in one hour of a cube. A Dataset can have
+    other dimensions, such as those of bounds, which are left aside.
+    """
+    import xarray as xr
+
+    exposure = getattr(model, "exposure", None)
+    names = [name for name in _names(model) if name != exposure]
+    if hasattr(target, "data_vars"):
+        target = target.set_coords([name for name in names if name in target.data_vars])
+    known = [target.coords[name] for name in names if name in target.coords]
+    single = [str(one.name) for one in known if one.ndim == 0]
+    dims = _order(target)
+    if hasattr(target, "data_vars"):
+        along = {dim for one in known if one.ndim == 1 for dim in one.dims}
+        dims = [dim for dim in dims if dim in along]
+    # Coordinates are small and often in chunks of their own: they are read now.
+    coords = {
+        name: one.reset_coords(drop=True).compute()
+        for name, one in target.coords.items()
+        if one.ndim == 1 and one.dims[0] in dims
+    }
+    _refuse_taken([*map(str, dims), *map(str, coords), *single])
+    shape = tuple(target.sizes[dim] for dim in dims)
+    grid = xr.Dataset({_CELLS: (dims, np.broadcast_to(0.0, shape))}, coords=coords)
+    grid = grid.assign_coords({name: target.coords[name].compute() for name in single})
+    grid = grid.expand_dims(single)
+    if exposure is not None:
+        grid[exposure] = _variable(target, exposure).reset_coords(drop=True)
+    return grid, single
+
+
+def _order(target: Any) -> list[Any]:
+    """The dimensions in the order that the target's largest variable has them in."""
+    arrays = target.data_vars.values() if hasattr(target, "data_vars") else [target]
+    main = max(arrays, key=lambda array: array.ndim, default=None)
+    return list(dict.fromkeys([*(() if main is None else main.dims), *target.sizes]))
 
 
 def _chunks(target: Any) -> dict[str, tuple[int, ...]]:
@@ -172,37 +212,62 @@ def _chunks(target: Any) -> dict[str, tuple[int, ...]]:
 
 
 @entry_point  # dask calls it in threads of its own
-def _predicted(target: Any, model: Any, quantiles: Sequence[float]) -> xr.Dataset:
-    """Everything that is predicted, with the target's coordinates."""
+def _predicted(
+    grid: xr.Dataset, model: Any, quantiles: Sequence[float], below: float | None
+) -> xr.Dataset:
+    """Everything that is predicted, with the grid's coordinates."""
     import xarray as xr
 
-    lattice = as_inputs(model, target)
+    cells = grid[_CELLS]
+    lattice = _as_inputs(model, grid)
     mean, sd = model.predict(lattice, return_std=True)
     found = {"mean": mean, "sd": sd}
     if hasattr(model, "prob_on"):
         found["prob_on"] = model.prob_on(lattice)
+    if below is not None:
+        found["prob_below"] = model.prob_below(lattice, below)
     if quantiles:
         found["quantiles"] = np.stack([model._quantile(lattice, q) for q in quantiles], axis=-1)
-    dims = [str(dim) for dim in target.sizes]
     outputs = model._output_names
     trailing = {"output": list(outputs)} if outputs is not None else {}
     variables = {}
     for name, values in found.items():
         more = [*trailing, *(["quantile"] if name == "quantiles" else [])]
         shaped = values.reshape(*lattice.shape, *values.shape[1:])
-        variables[name] = ([*dims, *more], shaped, _attributes(model, name))
-    coords = {dim: target.coords[dim] for dim in target.coords if target.coords[dim].ndim == 1}
-    coords |= trailing | ({"quantile": list(quantiles)} if quantiles else {})
+        variables[name] = ([*cells.dims, *more], shaped, _attributes(model, name, below))
+    coords = dict(grid.coords) | trailing | ({"quantile": list(quantiles)} if quantiles else {})
     return xr.Dataset(variables, coords=coords, attrs={"Conventions": "CF-1.11", "source": "zigp"})
 
 
-def _attributes(model: Any, name: str) -> dict[str, str]:
+def _as_inputs(model: Any, grid: xr.Dataset) -> Lattice:
+    """The grid's axes as the numbers that a fitted model knows its columns by."""
+    names, exposure = _names(model), getattr(model, "exposure", None)
+    wanted = [name for name in names if name != exposure]
+    axes = axes_of(grid[_CELLS], wanted)
+    found = [name for axis in axes.values() for name in axis]
+    if missing := [name for name in wanted if name not in found]:
+        raise ValueError(
+            f"The model was fitted with {', '.join(wanted)}, but the lattice has no coordinate "
+            f"{missing[0]!r} along its dimensions {', '.join(axes)}."
+        )
+    coordinates = tuple(model._as_numbers(axis).to_numpy(float) for axis in axes.values())
+    columns = tuple(tuple(names.index(str(name)) for name in axis) for axis in axes.values())
+    if exposure is None:
+        return Lattice(coordinates, columns)
+    effort = _efforts(grid, exposure, grid[_CELLS])
+    return Lattice(coordinates, columns, effort, names.index(str(exposure)))
+
+
+def _attributes(model: Any, name: str, below: float | None) -> dict[str, str]:
     """CF attributes: what a variable is, and its unit where the observations had one."""
     units: Mapping[str, str] = getattr(model, "units_", {})
     target = " and ".join(units) or "y"
+    unit = next(iter(units.values()), "") if len(set(units.values())) == 1 else ""
+    if name == "prob_below":
+        most = f"{below:g} {unit}".strip()
+        return {"long_name": f"probability that {target} is at most {most}", "units": "1"}
     if name not in _SAME_UNIT:
         return {"long_name": f"how far {target} is switched on", "units": "1"}
-    unit = next(iter(units.values()), "") if len(set(units.values())) == 1 else ""
     return {"long_name": f"{_SAME_UNIT[name]} {target}"} | ({"units": unit} if unit else {})
 
 
@@ -210,29 +275,27 @@ def _attributes(model: Any, name: str) -> dict[str, str]:
 # Coordinates
 
 
-def _coordinates(array: Any, wanted: Sequence[str] | None = None) -> dict[str, pd.DataFrame]:
+def axes_of(array: Any, wanted: Sequence[str] | None = None) -> dict[str, pd.DataFrame]:
     """For each dimension, the coordinates along it: all that are wanted or, to begin with, its own.
 
-    A dimension of text, or of whole numbers that only count, is known by what else runs along it,
-    such as the latitudes and longitudes of stations.
+    A dimension of text, or of whole numbers that only name things, is known by what else runs along
+    it, such as the latitudes and longitudes of stations.
     """
     import pandas as pd
 
+    if not array.sizes:
+        raise ValueError("The array has no dimensions: there are no places in it.")
     found = {}
-    for dim in map(str, array.sizes):
+    for dim, size in array.sizes.items():
         along = {
             str(name): pd.Series(one.to_index() if name == dim else one.values)
             for name, one in array.coords.items()
             if one.dims == (dim,)
         }
         usable = {name: one for name, one in along.items() if _is_coordinate(one)}
-        others = [name for name in usable if name != dim]
-        if wanted is not None:
-            names = [name for name in usable if name in wanted]
-        elif dim in usable and not (others and pd.api.types.is_integer_dtype(usable[dim])):
-            names = [dim]
-        else:
-            names = others
+        names = _own(str(dim), usable) if wanted is None else [n for n in usable if n in wanted]
+        if not size:
+            raise ValueError(f"Dimension {dim!r} is empty: it has no places.")
         if not names:
             held = "text" if dim in along and not _is_coordinate(along[dim]) else "no coordinates"
             sought = "numbers or times" if wanted is None else f"any of {', '.join(wanted)}"
@@ -246,8 +309,32 @@ def _coordinates(array: Any, wanted: Sequence[str] | None = None) -> dict[str, p
         if axis.duplicated().any():
             place = ", ".join(str(v) for v in axis[axis.duplicated()].iloc[0])
             raise ValueError(f"Dimension {dim!r} has the place {place} more than once: drop one.")
-        found[dim] = axis
+        found[str(dim)] = axis
     return found
+
+
+def _own(dim: str, usable: Mapping[str, pd.Series]) -> list[str]:
+    """What a dimension is known by: itself, or the others if it only counts or names places."""
+    import pandas as pd
+
+    others = [name for name in usable if name != dim]
+    if dim not in usable:
+        return others
+    if not others or not pd.api.types.is_integer_dtype(usable[dim]):
+        return [dim]
+    counted = usable[dim].to_numpy()
+    counts = counted[0] in (0, 1) and np.array_equal(counted, counted[0] + np.arange(len(counted)))
+    called = {name.lower() for name in others}
+    places = any(called & north and called & east for north, east in _PLACES)
+    return others if counts or places else [dim]
+
+
+def _refuse_taken(names: Sequence[str]) -> None:
+    if taken := [name for name in names if name in _TAKEN]:
+        raise ValueError(
+            f"A dimension or coordinate is called {taken[0]!r}, as are predictions or their axes: "
+            f"rename it, for example with .rename({{{taken[0]!r}: ...}})."
+        )
 
 
 def _is_coordinate(values: pd.Series) -> bool:
@@ -264,6 +351,22 @@ def _variable(X: Any, name: Any) -> xr.DataArray:
     if not hasattr(X, "data_vars") or name not in X.variables:
         raise ValueError(f"exposure names {name!r}: give a Dataset that has it as a variable.")
     return X[name]
+
+
+def _efforts(X: Any, name: Any, like: Any, seen: Any = True) -> np.ndarray:
+    """The exposure in every cell of an array, positive in those that were seen."""
+    effort, dims = _variable(X, name), list(like.sizes)
+    if more := [dim for dim in effort.dims if dim not in dims]:
+        raise ValueError(f"Exposure {name!r} has a dimension {more[0]!r} that the cells lack.")
+    values = _numbers(effort.broadcast_like(like).transpose(*dims))
+    if np.any(bad := seen & ~(np.isfinite(values) & (values > 0))):
+        at = tuple(int(i[0]) for i in np.nonzero(bad))
+        place = ", ".join(f"{d} {like[d].values[i]}" for d, i in zip(dims, at, strict=True))
+        raise ValueError(
+            f"Exposures must be positive; {name!r} is {values[at]:g} at {place}. Make cells "
+            "without any effort NaN to fit, or fill the effort in to predict."
+        )
+    return values
 
 
 def _numbers(array: xr.DataArray) -> np.ndarray:

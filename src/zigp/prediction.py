@@ -5,7 +5,8 @@ Everything here is in the model's own units: centred inputs, scaled outputs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -27,6 +28,7 @@ from zigp.special import normal_cdf
 
 __all__ = [
     "back_transformed",
+    "block_of",
     "cdf",
     "components",
     "conditioned",
@@ -82,26 +84,48 @@ def over_rows(
 def over_cells(
     model: Model, lattice: Lattice, function: Callable[..., dict[str, Array]], *args: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The same over the cells of a lattice, in order, a slab of its first axis at a time."""
+    """The same over the cells of a lattice, in order, a block of them at a time."""
     dtype = _dtype(model)
     extra = [jnp.asarray(a, dtype) for a in args]
-    first, *others = (np.asarray(axis, dtype) for axis in lattice.axes)
-    at_once = max(1, min(len(first), _CELLS_AT_ONCE // prod(len(axis) for axis in others)))
-    parts: list[dict[str, np.ndarray]] = []
-    for start in range(0, len(first), at_once):
-        here = slice(start, min(start + at_once, len(first)))
-        effort = lattice.exposure
-        if effort is not None:
-            effort = padded(np.asarray(effort, dtype)[here], at_once)
-        axes = (padded(first[here], at_once), *others)
-        slab = Lattice(axes, lattice.columns, effort, lattice.exposure_column)
-        count = (here.stop - start) * prod(slab.shape[1:])
-        flat = {
-            name: np.asarray(values).reshape(*values.shape[: -len(slab.shape)], -1)[..., :count]
-            for name, values in function(model, slab, *extra).items()
-        }
-        parts.append(flat)
-    return {name: np.concatenate([part[name] for part in parts], -1) for name in parts[0]}
+    lattice = jax.tree.map(lambda values: np.asarray(values, dtype), lattice)
+    size = block_of(lattice.shape, _CELLS_AT_ONCE)
+    starts = (range(0, n, step) for n, step in zip(lattice.shape, size, strict=True))
+    out: dict[str, np.ndarray] = {}
+    for corner in product(*starts):
+        here = tuple(
+            slice(start, min(start + step, n))
+            for start, step, n in zip(corner, size, lattice.shape, strict=True)
+        )
+        inside = tuple(slice(one.stop - one.start) for one in here)
+        for name, values in function(model, _block(lattice, here, size), *extra).items():
+            lead = values.shape[: -len(size)]
+            whole = out.setdefault(name, np.empty((*lead, *lattice.shape), dtype))
+            every: Any = (slice(None),) * len(lead)
+            whole[every + here] = np.asarray(values)[every + inside]
+    return {name: whole.reshape(*whole.shape[: -len(size)], -1) for name, whole in out.items()}
+
+
+def block_of(shape: Sequence[int], cells: int) -> tuple[int, ...]:
+    """The shape of a block of at most so many cells, with the last axes whole where they fit."""
+    size: tuple[int, ...] = ()
+    for n in reversed(shape):
+        step = min(n, max(1, cells))
+        size, cells = (step, *size), cells // step
+    return size
+
+
+def _block(lattice: Lattice, here: tuple[slice, ...], size: tuple[int, ...]) -> Lattice:
+    """These cells of a lattice, filled up to the size that the program is compiled for."""
+    axes = tuple(
+        padded(np.asarray(axis)[one], step)
+        for axis, one, step in zip(lattice.axes, here, size, strict=True)
+    )
+    effort = lattice.exposure
+    if effort is not None:
+        effort = np.asarray(effort)[here]
+        more = [(0, step - n) for step, n in zip(size, effort.shape, strict=True)]
+        effort = np.pad(effort, more, mode="edge")
+    return Lattice(axes, lattice.columns, effort, lattice.exposure_column)
 
 
 @eqx.filter_jit

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from zigp import prediction
+from zigp.batch import Lattice
 from zigp.estimators.base import GPSettings, SparseGP
 from zigp.lattices import QUANTILES, is_lattice, predict_lattice
 from zigp.likelihoods import Gaussian, LogAmounts
@@ -81,10 +82,6 @@ class Regressor(RegressorMixin, GPSettings):
         It is a mean over zeros and amounts, not the most likely value and not the amount where
         there is one. The standard deviation is that of a new observation, noise included. At the
         cells of a lattice (a DataArray or a Dataset) the answer is that of `predict_lattice`.
-
-        >>> mean, sd = model.predict(new, return_std=True)
-        >>> sd[0] < sd[1]
-        np.True_
         """
         if is_lattice(X):
             return self.predict_lattice(X)
@@ -93,21 +90,20 @@ class Regressor(RegressorMixin, GPSettings):
 
     @entry_point
     def predict_lattice(
-        self, X: xr.DataArray | xr.Dataset, quantiles: Sequence[float] = QUANTILES
+        self,
+        X: xr.DataArray | xr.Dataset,
+        quantiles: Sequence[float] = QUANTILES,
+        below: float | None = None,
     ) -> xr.Dataset:
         """Mean, standard deviation, quantiles and `prob_on` in every cell, as a Dataset.
 
-        Where dask holds X in chunks, the answer is lazy and has the same chunks. Quantiles are of
-        each cell by itself; for sums over cells see `aggregate`.
-
-        >>> radar = simulate_rain_grid(12, 6, 6)
-        >>> small = ZeroInflatedGPRegressor(steps=20).fit(radar)
-        >>> list(small.predict_lattice(radar, quantiles=[0.9]))
-        ['mean', 'sd', 'prob_on', 'quantiles']
+        With `below` also `prob_below`, the probability of an observation up to that value. Where
+        dask holds X in chunks, the answer is lazy and has the same chunks. Quantiles are of each
+        cell by itself; for sums over cells see `aggregate`.
         """
         check_is_fitted(self)
         levels = tuple(_probability_level("quantiles", q) for q in quantiles)
-        return predict_lattice(self, X, levels)
+        return predict_lattice(self, X, levels, below)
 
     # -- the distribution of one observation ----------------------------------------------------
 
@@ -117,9 +113,6 @@ class Regressor(RegressorMixin, GPSettings):
 
         It is of what would be measured there, not of the signal behind it. The threshold is one
         number, or an array with an entry, or a line of entries, for each row.
-
-        >>> model.prob_below(new, 1.0).round(2)
-        array([1., 0.])
         """
         check_is_fitted(self)
         t = np.asarray(threshold, float)
@@ -139,9 +132,6 @@ class Regressor(RegressorMixin, GPSettings):
 
         With the cell that a rounded observation stands for it scores densities and distributions
         with atoms alike.
-
-        >>> model.log_prob_between(new, low=[-0.05, 3.0], high=[0.05, 5.0]).round(1)
-        array([0., 0.])
         """
         check_is_fitted(self)
         shape: tuple[int, ...] = (len(self._checked(X)),)
@@ -156,9 +146,6 @@ class Regressor(RegressorMixin, GPSettings):
 
         It is of an observation with its noise, so in general not 1 − `prob_on`. Where exact zeros
         have a probability (hurdles and counts) tol may be 0.
-
-        >>> model.prob_zero(new, tol=0.1).round(2)
-        array([1., 0.])
         """
         check_is_fitted(self)
         if not (tol > 0 or (tol == 0 and self._has_atom)):
@@ -179,9 +166,6 @@ class Regressor(RegressorMixin, GPSettings):
 
         If the model is right these are independent N(0, 1), whatever the likelihood. Where a value
         has a probability of its own (zeros, counts) a place within it is drawn at random.
-
-        >>> model.quantile_residuals(X, y).shape
-        (60,)
         """
         check_is_fitted(self)
         values = np.asarray(y, float)
@@ -203,9 +187,6 @@ class Regressor(RegressorMixin, GPSettings):
         `of` asks about a part of the model instead, where it has them: `if_on`, an observation if
         the signal is fully on; `latent`, the amount behind the gate (with hurdles and counts its
         logarithm), without noise; `gate`, how far the signal is on.
-
-        >>> model.predict_quantiles(new, [0.1, 0.5, 0.9]).shape
-        (2, 3)
         """
         check_is_fitted(self)
         if of not in self._with_quantiles:
@@ -222,10 +203,6 @@ class Regressor(RegressorMixin, GPSettings):
 
         It is for one observation at each row by itself; for sums and means over rows see
         `aggregate`. `of` is as in `predict_quantiles`.
-
-        >>> inside = model.predict_interval(X, level=0.95)
-        >>> np.mean((inside["lower"] <= y) & (y <= inside["upper"])) > 0.9
-        np.True_
         """
         tail = 0.5 * (1.0 - _probability_level("level", level))
         table = self.predict_quantiles(X, (tail, 1.0 - tail), of=of)
@@ -239,9 +216,6 @@ class Regressor(RegressorMixin, GPSettings):
         The threshold gives the largest F1 on these observations or, with a `cost_ratio`, the least
         cost where missing one that is not zero costs so many times a false alarm. It is kept as
         `decision_threshold_` for `predict_on`.
-
-        >>> 0 < model.fit_decision(X, y) < 3
-        True
         """
         on = np.asarray(y) != 0
         self.decision_threshold_ = best_threshold(on, np.asarray(self.predict(X)), cost_ratio)
@@ -251,9 +225,6 @@ class Regressor(RegressorMixin, GPSettings):
         """Whether an observation is taken to be not zero: its predicted amount reaches a threshold.
 
         Without one, that of `fit_decision` is used.
-
-        >>> model.predict_on(new, threshold=0.5)
-        array([False,  True])
         """
         if threshold is None:
             if not hasattr(self, "decision_threshold_"):
@@ -275,9 +246,6 @@ class Regressor(RegressorMixin, GPSettings):
         """Observations [n_samples, rows] drawn jointly over all rows; the signal if not noise.
 
         A draw is one way that all rows could turn out together, not a prediction.
-
-        >>> model.sample(X, n_samples=3, random_state=0).shape
-        (3, 60)
         """
         check_is_fitted(self)
         if int(n_samples) != n_samples or n_samples < 1:
@@ -301,10 +269,6 @@ class Regressor(RegressorMixin, GPSettings):
 
         `by` gives each row's group. The mean is exact; the spread comes from joint draws, so that
         neighbouring rows do not count as independent.
-
-        >>> halves = model.aggregate(X, by=X[:, 0] > 5, how="mean", n_samples=100, random_state=0)
-        >>> halves["mean"].round(1).tolist()
-        [0.0, 3.2]
         """
         if how not in ("sum", "mean"):
             raise ValueError(f"how must be 'sum' or 'mean', not {how!r}.")
@@ -360,12 +324,7 @@ class ModelRegressor(Regressor, SparseGP):
     @property
     @entry_point
     def noise_sd_(self) -> Any:
-        """The standard deviation of the noise of each output, in the units of y.
-
-        >>> plain = SparseGPRegressor(n_inducing=12).fit(X, y)
-        >>> bool(plain.noise_sd_ > 0.2)
-        True
-        """
+        """The standard deviation of the noise of each output, in the units of y."""
         check_is_fitted(self)
         likelihood = self.model_.likelihood
         if not isinstance(likelihood, Gaussian):
@@ -395,13 +354,14 @@ class ModelRegressor(Regressor, SparseGP):
     def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
         """P(low < y ≤ high) at each row."""
         check_is_fitted(self)
-        ends = (self._threshold(t) for t in (low, high))
+        axes = len(X.axes) if isinstance(X, Lattice) else 1
+        ends = (self._threshold(t, axes) for t in (low, high))
         return self._over_rows(X, prediction.probability, *ends)["p"].T
 
-    def _threshold(self, t: float) -> np.ndarray:
-        """A value of y in the model's units, one for each output."""
+    def _threshold(self, t: float, axes: int) -> np.ndarray:
+        """A value of y in the model's units, one for each output, to be spread over axes."""
         scaled = (self._transformed(np.asarray(t)) - self.y_offset_) / self.y_scale_
-        return np.reshape(scaled, (*np.shape(scaled), *(1,) * np.ndim(scaled)))
+        return np.reshape(scaled, (*np.shape(scaled), *(1,) * (axes if np.ndim(scaled) else 0)))
 
 
 def _just_below(t: np.ndarray, dtype: str) -> np.ndarray:
@@ -426,10 +386,9 @@ def frame(
     """Columns as a table with the index of `like`; outputs are a second level of columns."""
     import pandas as pd
 
-    if isinstance(like, np.ndarray) and like.ndim == 1:
-        index: Any = like
-    else:  # a list has an `index` too, of another kind
-        index = like.index if hasattr(like, "columns") else None
+    index = (
+        like if isinstance(like, np.ndarray) and like.ndim == 1 else getattr(like, "index", None)
+    )
     if outputs is None:
         return pd.DataFrame(dict(columns), index=index)
     parts = {k: pd.DataFrame(v, index=index, columns=list(outputs)) for k, v in columns.items()}
