@@ -82,6 +82,10 @@ class Regressor(RegressorMixin, GPSettings):
         It is a mean over zeros and amounts, not the most likely value and not the amount where
         there is one. The standard deviation is that of a new observation, noise included. At the
         cells of a lattice (a DataArray or a Dataset) the answer is that of `predict_lattice`.
+
+        >>> mean, sd = model.predict(new, return_std=True)
+        >>> sd[0] < sd[1]
+        np.True_
         """
         if is_lattice(X):
             return self.predict_lattice(X)
@@ -100,6 +104,11 @@ class Regressor(RegressorMixin, GPSettings):
         With `below` also `prob_below`, the probability of an observation up to that value. Where
         dask holds X in chunks, the answer is lazy and has the same chunks. Quantiles are of each
         cell by itself; for sums over cells see `aggregate`.
+
+        >>> radar = simulate_rain_grid(12, 6, 6)
+        >>> small = ZeroInflatedGPRegressor(steps=20).fit(radar)
+        >>> list(small.predict_lattice(radar, quantiles=[0.9]))
+        ['mean', 'sd', 'prob_on', 'quantiles']
         """
         check_is_fitted(self)
         levels = tuple(_probability_level("quantiles", q) for q in quantiles)
@@ -113,6 +122,9 @@ class Regressor(RegressorMixin, GPSettings):
 
         It is of what would be measured there, not of the signal behind it. The threshold is one
         number, or an array with an entry, or a line of entries, for each row.
+
+        >>> model.prob_below(new, 1.0).round(2)
+        array([1., 0.])
         """
         check_is_fitted(self)
         t = np.asarray(threshold, float)
@@ -132,6 +144,9 @@ class Regressor(RegressorMixin, GPSettings):
 
         With the cell that a rounded observation stands for it scores densities and distributions
         with atoms alike.
+
+        >>> model.log_prob_between(new, low=[-0.05, 3.0], high=[0.05, 5.0]).round(1)
+        array([0., 0.])
         """
         check_is_fitted(self)
         shape: tuple[int, ...] = (len(self._checked(X)),)
@@ -146,6 +161,9 @@ class Regressor(RegressorMixin, GPSettings):
 
         It is of an observation with its noise, so in general not 1 − `prob_on`. Where exact zeros
         have a probability (hurdles and counts) tol may be 0.
+
+        >>> model.prob_zero(new, tol=0.1).round(2)
+        array([1., 0.])
         """
         check_is_fitted(self)
         if not (tol > 0 or (tol == 0 and self._has_atom)):
@@ -166,6 +184,9 @@ class Regressor(RegressorMixin, GPSettings):
 
         If the model is right these are independent N(0, 1), whatever the likelihood. Where a value
         has a probability of its own (zeros, counts) a place within it is drawn at random.
+
+        >>> model.quantile_residuals(X, y).shape
+        (60,)
         """
         check_is_fitted(self)
         values = np.asarray(y, float)
@@ -187,6 +208,9 @@ class Regressor(RegressorMixin, GPSettings):
         `of` asks about a part of the model instead, where it has them: `if_on`, an observation if
         the signal is fully on; `latent`, the amount behind the gate (with hurdles and counts its
         logarithm), without noise; `gate`, how far the signal is on.
+
+        >>> model.predict_quantiles(new, [0.1, 0.5, 0.9]).shape
+        (2, 3)
         """
         check_is_fitted(self)
         if of not in self._with_quantiles:
@@ -203,6 +227,10 @@ class Regressor(RegressorMixin, GPSettings):
 
         It is for one observation at each row by itself; for sums and means over rows see
         `aggregate`. `of` is as in `predict_quantiles`.
+
+        >>> inside = model.predict_interval(X, level=0.95)
+        >>> np.mean((inside["lower"] <= y) & (y <= inside["upper"])) > 0.9
+        np.True_
         """
         tail = 0.5 * (1.0 - _probability_level("level", level))
         table = self.predict_quantiles(X, (tail, 1.0 - tail), of=of)
@@ -216,6 +244,9 @@ class Regressor(RegressorMixin, GPSettings):
         The threshold gives the largest F1 on these observations or, with a `cost_ratio`, the least
         cost where missing one that is not zero costs so many times a false alarm. It is kept as
         `decision_threshold_` for `predict_on`.
+
+        >>> 0 < model.fit_decision(X, y) < 3
+        True
         """
         on = np.asarray(y) != 0
         self.decision_threshold_ = best_threshold(on, np.asarray(self.predict(X)), cost_ratio)
@@ -225,6 +256,9 @@ class Regressor(RegressorMixin, GPSettings):
         """Whether an observation is taken to be not zero: its predicted amount reaches a threshold.
 
         Without one, that of `fit_decision` is used.
+
+        >>> model.predict_on(new, threshold=0.5)
+        array([False,  True])
         """
         if threshold is None:
             if not hasattr(self, "decision_threshold_"):
@@ -246,6 +280,9 @@ class Regressor(RegressorMixin, GPSettings):
         """Observations [n_samples, rows] drawn jointly over all rows; the signal if not noise.
 
         A draw is one way that all rows could turn out together, not a prediction.
+
+        >>> model.sample(X, n_samples=3, random_state=0).shape
+        (3, 60)
         """
         check_is_fitted(self)
         if int(n_samples) != n_samples or n_samples < 1:
@@ -269,6 +306,10 @@ class Regressor(RegressorMixin, GPSettings):
 
         `by` gives each row's group. The mean is exact; the spread comes from joint draws, so that
         neighbouring rows do not count as independent.
+
+        >>> halves = model.aggregate(X, by=X[:, 0] > 5, how="mean", n_samples=100, random_state=0)
+        >>> halves["mean"].round(1).tolist()
+        [0.0, 3.2]
         """
         if how not in ("sum", "mean"):
             raise ValueError(f"how must be 'sum' or 'mean', not {how!r}.")
@@ -324,7 +365,12 @@ class ModelRegressor(Regressor, SparseGP):
     @property
     @entry_point
     def noise_sd_(self) -> Any:
-        """The standard deviation of the noise of each output, in the units of y."""
+        """The standard deviation of the noise of each output, in the units of y.
+
+        >>> plain = SparseGPRegressor(n_inducing=12).fit(X, y)
+        >>> bool(plain.noise_sd_ > 0.2)
+        True
+        """
         check_is_fitted(self)
         likelihood = self.model_.likelihood
         if not isinstance(likelihood, Gaussian):
@@ -386,9 +432,10 @@ def frame(
     """Columns as a table with the index of `like`; outputs are a second level of columns."""
     import pandas as pd
 
-    index = (
-        like if isinstance(like, np.ndarray) and like.ndim == 1 else getattr(like, "index", None)
-    )
+    if isinstance(like, np.ndarray) and like.ndim == 1:
+        index: Any = like
+    else:  # a list has an `index` too, of another kind
+        index = like.index if hasattr(like, "columns") else None
     if outputs is None:
         return pd.DataFrame(dict(columns), index=index)
     parts = {k: pd.DataFrame(v, index=index, columns=list(outputs)) for k, v in columns.items()}

@@ -37,6 +37,11 @@ class HurdleGPRegressor(Regressor):
     finds it at least as likely as not that there is one and zero elsewhere; or `expectation`,
     probability times amount. As a distribution y is exactly zero with probability 1 − p and
     N(amount, its variance) otherwise.
+
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> y = np.where(X[:, 0] > 5, 3 + np.sin(X[:, 0]), 0.0)
+    >>> model = HurdleGPRegressor(n_inducing=12).fit(X, y)
+    >>> new = [[2.0], [8.0]]
     """
 
     amount_rows: str = "positive"
@@ -55,7 +60,12 @@ class HurdleGPRegressor(Regressor):
     def from_parts(
         cls, classifier: SparseGPClassifier, regressor: SparseGPRegressor, **settings: Any
     ) -> HurdleGPRegressor:
-        """Put a classifier of "not zero" and a regression together that have been fitted before."""
+        """Put a classifier of "not zero" and a regression together that have been fitted before.
+
+        >>> again = HurdleGPRegressor.from_parts(model.classifier_, model.regressor_)
+        >>> np.array_equal(again.predict(new), model.predict(new))
+        True
+        """
         check_is_fitted(classifier)
         check_is_fitted(regressor)
         if not set(classifier.classes_.tolist()) <= {0, 1}:
@@ -75,7 +85,11 @@ class HurdleGPRegressor(Regressor):
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Fit both models to observations y at inputs X, in your own units."""
+        """Fit both models to observations y at inputs X, in your own units.
+
+        >>> model.fit(X, y).classifier_.classes_
+        array([0, 1])
+        """
         self._check_choices()
         X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "classifier_")
@@ -161,6 +175,9 @@ class HurdleGPRegressor(Regressor):
 
         With `class` it is the likelier of zero and an amount, with `expectation` the mean. The
         standard deviation is that of the whole distribution, zeros included.
+
+        >>> model.predict(new).round(1)
+        array([0., 4.])
         """
         return super().predict(X, return_std)
 
@@ -175,7 +192,11 @@ class HurdleGPRegressor(Regressor):
         return p * mean
 
     def prob_on(self, X: ArrayLike) -> np.ndarray:
-        """The probability that an observation is not zero, at each row."""
+        """The probability that an observation is not zero, at each row.
+
+        >>> model.prob_on(new).round(1)
+        array([0., 1.])
+        """
         check_is_fitted(self)
         return _prob_on(self.classifier_, X)
 
@@ -186,6 +207,9 @@ class HurdleGPRegressor(Regressor):
 
         It says how much there is where there is something, not how much to expect: that is
         `predict`.
+
+        >>> model.predict_if_on([[8.0]]).round(1)
+        array([4.])
         """
         check_is_fitted(self)
         return self.regressor_.predict(X, return_std)
@@ -194,6 +218,9 @@ class HurdleGPRegressor(Regressor):
         """The lower bound on log p(y): that of zero or not, plus that of the amounts not zero.
 
         It is −∞ for what a model that has only seen zeros, or none, holds for impossible.
+
+        >>> model.elbo(X, y) > model.elbo(X, y + 1)
+        True
         """
         check_is_fitted(self)
         numbers = self._as_numbers(X)
@@ -212,7 +239,11 @@ class HurdleGPRegressor(Regressor):
         return bound + self.regressor_.elbo(_safe_indexing(X, rows), target[rows], weight[rows])
 
     def sanity(self) -> list[str]:
-        """What looks wrong with either part, a sentence each; empty if nothing does."""
+        """What looks wrong with either part, a sentence each; empty if nothing does.
+
+        >>> all(isinstance(said, str) for said in model.sanity())
+        True
+        """
         check_is_fitted(self)
         parts = {"Zero or not": self.classifier_, "Amounts": self.regressor_}
         return [f"{name}: {said}" for name, part in parts.items() for said in part.sanity()]
