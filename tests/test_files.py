@@ -454,8 +454,13 @@ def test_damaged_zarr_is_told(tmp_path):
         read(tmp_path)
 
 
+def test_axes_alone_are_a_lattice(tmp_path):
+    LATTICE.coords.to_dataset().to_netcdf(tmp_path / "l.nc", engine="scipy")
+    assert set(read(tmp_path / "l.nc").coords) == set(LATTICE.coords)
+
+
 def test_lattices_without_variables_are_told(tmp_path):
-    LATTICE[[]].to_netcdf(tmp_path / "l.nc", engine="scipy")
+    xr.Dataset().to_netcdf(tmp_path / "l.nc", engine="scipy")
     with pytest.raises(FileError, match="has no variables outside of groups"):
         read(tmp_path / "l.nc")
 
@@ -478,6 +483,29 @@ def test_a_library_that_is_missing_is_named(module, write, tmp_path, monkeypatch
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(FileError, match=f"{module}.* Install what is missing with pip"):
         read(tmp_path / "file")
+
+
+@pytest.mark.parametrize("module", ["zarr", "cftime"])
+def test_what_lattices_need_has_a_name_to_install_it_by(module, tmp_path, monkeypatch):
+    if module == "zarr":
+        files.write_dataset(LATTICE, tmp_path / "l.zarr")
+        (tmp_path / "l.zarr").rename(tmp_path / "l")
+    else:
+        days = xr.Variable(
+            "time", [0, 1], {"units": "days since 2001-02-28", "calendar": "360_day"}
+        )
+        xr.Dataset({"time": days}).to_netcdf(tmp_path / "l", engine="scipy")
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(FileError, match=r"Cannot read .*l: .*pip install 'zigp\[grids\]'"):
+        read(tmp_path / "l")
+
+
+def test_without_dask_a_lattice_is_read_when_looked_at(tmp_path, monkeypatch):
+    LATTICE.to_netcdf(tmp_path / "l.nc", engine="scipy")
+    monkeypatch.setitem(sys.modules, "dask", None)
+    with read(tmp_path / "l.nc", lazy=True) as lattice:
+        assert not any(array.chunks for array in lattice.values())
+        xr.testing.assert_equal(lattice.load(), LATTICE)
 
 
 # -- parts ----------------------------------------------------------------------------------------
@@ -512,6 +540,14 @@ def test_parts_equal_the_whole(ending, rows, tmp_path, monkeypatch):
         pd.testing.assert_series_equal(part.dtypes, whole.dtypes)
     pd.testing.assert_frame_equal(pd.concat(parts), whole)
     pd.testing.assert_frame_equal(whole, many())
+
+
+def test_text_stays_as_it_stands(tmp_path):
+    path = put(tmp_path / "t.csv", 'id,code,note,x\n00000,NA,,1\n 01,1.50,"a, b",NA\n')
+    kept = {"id": ["00000", "01"], "code": ["NA", "1.50"], "note": ["", "a, b"]}
+    for part in (read(path, text=kept.__contains__), *read_parts(path, 9, kept.__contains__)):
+        assert {name: part[name].tolist() for name in kept} == kept
+        np.testing.assert_array_equal(part["x"], [1.0, np.nan])
 
 
 def test_parts_of_parquet_share_levels_and_widen_whole_numbers(tmp_path):
@@ -610,6 +646,59 @@ def test_rows_of_other_tables_are_counted_from_one(tmp_path):
     path = written(tmp_path / "t.parquet", frame)
     with pytest.raises(FileError, match=r"t\.parquet, row 2, column 'b'"):
         as_numbers(read(path), ["b"])
+
+
+def test_gaps_are_told_with_the_line_of_the_file(tmp_path):
+    path = put(tmp_path / "t.csv", "a,b\n" + "1,2\n" * 7 + "\n1,NA\n1,3\n1,\n")
+    first, second = read_parts(path, 6)
+    files.refuse_gaps(first, ["a", "b"])
+    words = r"t\.csv, line 10, column 'b' is empty, as are 1 rows after it: fill it in"
+    with pytest.raises(FileError, match=words):
+        files.refuse_gaps(second, ["a", "b"])
+    second.attrs.clear()
+    with pytest.raises(FileError, match="The table, row 8, column 'b' is empty, as are 1"):
+        files.refuse_gaps(second, ["a", "b"])
+
+
+def test_levels_are_text_and_gaps_stay_gaps(tmp_path):
+    path = put(tmp_path / "t.csv", "gear\n01\n1\nNA\n")
+    levels = files.as_levels(read(path, text=lambda name: True), ["gear"])["gear"]
+    assert list(levels.cat.categories) == ["01", "1"]
+    assert levels.isna().tolist() == [False, False, True]
+    table = pd.DataFrame({"gear": [2, 1]})
+    assert files.as_levels(table, ["gear"])["gear"].tolist() == ["2", "1"]
+
+
+def test_a_column_may_be_called_self():
+    table = pd.DataFrame({"self": ["1", "2"]})
+    assert as_numbers(table, ["self"])["self"].tolist() == [1, 2]
+    assert table["self"].tolist() == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([20180701, 20180630], ["2018-07-01", "2018-06-30"]),
+        ([2018070113, 2018063000], ["2018-07-01 13:00", "2018-06-30"]),
+        ([20180701, None], ["2018-07-01", None]),
+        (["20180701", "20180630"], ["2018-07-01", "2018-06-30"]),
+        ([20180701, 20180732], None),
+        ([20180701.5, 20180702], None),
+        ([17000101, 20180701], None),
+        ([1530403200, 1530403201], None),  # seconds since 1970
+        ([2018, 2019], None),
+        ([None, None], None),
+    ],
+)
+def test_whole_numbers_are_times_where_all_are_dates(values, expected):
+    times = as_times(pd.DataFrame({"t": values}), ["t"])["t"]
+    if expected is None:
+        assert times.dtype.kind != "M"
+    else:
+        pd.testing.assert_series_equal(
+            times, pd.Series(pd.to_datetime(expected, format="ISO8601")), check_names=False,
+            check_dtype=False,
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("function", [as_numbers, as_times])
@@ -869,10 +958,13 @@ def attempts(path: Path, force: bool = False):
 @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.tsv", "t.parquet", "l.zarr", "l.nc"])
 def test_what_exists_is_not_overwritten(name, tmp_path):
     path = put(tmp_path / name, "old")
+    advice = ". Choose another --out, or add --force."
+    if name == "l.zarr":  # those are folders: --force would not help
+        advice = " and is of another kind. Choose another --out."
     for attempt in attempts(path):
         with pytest.raises(FileError) as error:
             attempt()
-        assert str(error.value) == f"{path} exists. Choose another --out, or add --force."
+        assert str(error.value) == f"{path} exists{advice}"
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -931,8 +1023,12 @@ def test_checks_alone_write_nothing(tmp_path):
         files.check_writable(tmp_path / name)
     files.check_writable("-")
     assert not list(tmp_path.iterdir())
-    with pytest.raises(FileError, match="does not end in"):
+    with pytest.raises(FileError, match=r"choose a file that ends in \.nc or \.zarr as --out"):
         files.check_writable("-", endings=files.LATTICES)
+    with pytest.raises(FileError, match="cannot go to standard output: choose a file as --out"):
+        files.check_writable("-", endings=())
+    with pytest.raises(FileError, match="new/ is a folder: choose a file in it as --out"):
+        files.check_writable("new/", endings=())
     files.check_writable(tmp_path / "model.zigp", endings=())
     files.check_writable(put(tmp_path / "t.csv", "old"), force=True)
     assert (tmp_path / "t.csv").read_text() == "old"

@@ -4,19 +4,21 @@ from zigp.files.kinds import kind_of
 from zigp.files.output import LATTICES, TABLES, Output, check_writable, write_dataset, writing
 from zigp.files.problems import FileError
 from zigp.files.reading import read, read_parts
-from zigp.files.values import as_numbers, as_times
+from zigp.files.values import as_levels, as_numbers, as_times, refuse_gaps
 
 __all__ = [
     "LATTICES",
     "TABLES",
     "FileError",
     "Output",
+    "as_levels",
     "as_numbers",
     "as_times",
     "check_writable",
     "kind_of",
     "read",
     "read_parts",
+    "refuse_gaps",
     "write_dataset",
     "writing",
 ]

@@ -114,9 +114,11 @@ def check_writable(
     path: Path | str, force: bool = False, endings: tuple[str, ...] = TABLES + LATTICES
 ) -> None:
     """An error now if a file with one of these endings, or any, could not be written later."""
+    if str(path) == "-":
+        return _check_standard_output(endings)
+    if str(path).endswith("/") and not str(path).endswith(".zarr/"):
+        raise FileError(f"{path} is a folder: choose a file in it as --out.")
     path = Path(path)
-    if str(path) == "-" and ".csv" in endings:
-        return
     folder = bool(endings) and _ending(path, endings) == ".zarr"
     is_ours = is_zarr if folder else Path.is_file
     with told("write", path):
@@ -124,11 +126,19 @@ def check_writable(
             raise FileError(
                 f"There is no folder {path.parent}: create it, or choose another --out."
             )
-        if path.exists() and not force:
-            raise FileError(f"{path} exists. Choose another --out, or add --force.")
         if path.exists() and not is_ours(path):
             raise FileError(f"{path} exists and is of another kind. Choose another --out.")
+        if path.exists() and not force:
+            raise FileError(f"{path} exists. Choose another --out, or add --force.")
         tempfile.TemporaryFile(dir=path.resolve().parent).close()
+
+
+def _check_standard_output(endings: tuple[str, ...]) -> None:
+    if ".csv" not in endings:
+        kinds = f" that ends in {' or '.join(endings)}" if endings else ""
+        raise FileError(f"This cannot go to standard output: choose a file{kinds} as --out.")
+    if sys.stdout is None:
+        raise FileError("Standard output is closed: choose a file as --out.")
 
 
 def _ending(path: Path, known: tuple[str, ...]) -> str:

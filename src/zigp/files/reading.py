@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from zigp.files.kinds import begins, kind_of, unpacked
 from zigp.files.problems import FileError, told
-from zigp.files.text import check_names, layout_of
+from zigp.files.text import MISSING, check_names, layout_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,33 +21,47 @@ if TYPE_CHECKING:
 
 __all__ = ["read", "read_parts"]
 
-_MISSING = ["", "NA", "NaN", "nan", "null", "None"]
 _ROWS = 1 << 16  # at once, where nobody says
 
 
-def read(path: Path | str, lazy: bool = False) -> pd.DataFrame | xr.Dataset:
-    """The whole of a table as a frame, or of a lattice as a dataset, which can be lazy (dask)."""
+def _nothing(name: str) -> bool:
+    return False
+
+
+def read(
+    path: Path | str, lazy: bool = False, text: Callable[[str], bool] = _nothing
+) -> pd.DataFrame | xr.Dataset:
+    """The whole of a table as a frame, or of a lattice as a dataset, which can be lazy (dask).
+
+    Columns of CSV for which `text` holds stay as they stand in the file.
+    """
     path, kind = Path(path), kind_of(path)
     with told("read", path):
         if kind in ("netcdf", "zarr"):
             return _dataset(path, kind, lazy)
-        return next(_table(path, kind)(None, {}))
+        return next(_table(path, kind, text)(None, {}))
 
 
-def read_parts(path: Path | str, rows: int) -> Iterator[pd.DataFrame]:
-    """A table in frames of so many rows and of one type per column, checked before the first."""
+def read_parts(
+    path: Path | str, rows: int, text: Callable[[str], bool] = _nothing
+) -> Iterator[pd.DataFrame]:
+    """A table in frames of so many rows and of one type per column, checked before the first.
+
+    Columns of CSV for which `text` holds stay as they stand in the file.
+    """
     path, kind = Path(path), kind_of(path)
     if kind in ("netcdf", "zarr"):
         raise FileError(f"{path} is a lattice ({kind}), which has no rows: give a table.")
     with told("read", path):
-        parts = _table(path, kind)
+        parts = _table(path, kind, text)
         return parts(rows, _types(parts(_ROWS, {})))
 
 
 def _dataset(path: Path, kind: str, lazy: bool) -> xr.Dataset:
     import xarray as xr
 
-    chunks: Any = {} if lazy else None
+    # Without dask what is lazy is at least not read before it is looked at.
+    chunks: Any = {} if lazy and find_spec("dask") else None
     if kind == "zarr":
         dataset = xr.open_zarr(path, chunks=chunks, consolidated=False)
     elif begins(path, b"CDF\5"):
@@ -54,7 +69,7 @@ def _dataset(path: Path, kind: str, lazy: bool) -> xr.Dataset:
     else:
         engine: Any = "scipy" if begins(path, b"CDF") else "h5netcdf"
         dataset = xr.open_dataset(path, engine=engine, chunks=chunks)
-    if not dataset.data_vars:
+    if not dataset.variables:
         dataset.close()
         raise FileError(f"{path} has no variables outside of groups: save them at its top.")
     if lazy:
@@ -63,11 +78,13 @@ def _dataset(path: Path, kind: str, lazy: bool) -> xr.Dataset:
         return dataset.load()
 
 
-def _table(path: Path, kind: str) -> Callable[[int | None, dict[str, Any]], Iterator[pd.DataFrame]]:
+def _table(
+    path: Path, kind: str, text: Callable[[str], bool]
+) -> Callable[[int | None, dict[str, Any]], Iterator[pd.DataFrame]]:
     """A table, as a function that reads it in parts and with the types that it is given."""
     if kind == "parquet":
         return partial(_parquet_parts, path)
-    return partial(_csv_parts, path, layout_of(path))
+    return partial(_csv_parts, path, layout_of(path), text)
 
 
 def _parquet_parts(path: Path, rows: int | None, types: dict[str, Any]) -> Iterator[pd.DataFrame]:
@@ -87,9 +104,15 @@ def _parquet_parts(path: Path, rows: int | None, types: dict[str, Any]) -> Itera
 
 
 def _csv_parts(
-    path: Path, layout: dict[str, Any], rows: int | None, types: dict[str, Any]
+    path: Path,
+    layout: dict[str, Any],
+    text: Callable[[str], bool],
+    rows: int | None,
+    types: dict[str, Any],
 ) -> Iterator[pd.DataFrame]:
     import pandas as pd
+
+    kept = [name for name in layout["names"] if text(name)]
 
     with told("read", path), unpacked(path) as file:
         reader = pd.read_csv(
@@ -97,11 +120,11 @@ def _csv_parts(
             **layout,
             header=0,
             index_col=False,
-            dtype=types,
+            dtype=types | dict.fromkeys(kept, str),
             chunksize=rows or sys.maxsize,
             encoding="utf-8-sig",
             keep_default_na=False,
-            na_values=_MISSING,
+            na_values={name: MISSING for name in layout["names"] if name not in kept},
             skipinitialspace=True,
             low_memory=False,
         )

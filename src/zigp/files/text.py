@@ -14,7 +14,9 @@ from typing import IO, Any
 from zigp.files.kinds import unpacked
 from zigp.files.problems import FileError
 
-__all__ = ["check_names", "layout_of", "line_of"]
+__all__ = ["MISSING", "check_names", "layout_of", "line_of"]
+
+MISSING = ["", "NA", "NaN", "nan", "null", "None"]  # where a number, a time or a level could be
 
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 
