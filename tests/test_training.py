@@ -159,6 +159,7 @@ def test_a_time_budget_decides_how_many_steps_are_next(monkeypatch):
     fit = train(random_zigp(4), masked()[0], Settings(max_seconds=12.0, tol=0.0), seen.append)
     assert len(fit.bounds) == 12
     assert [p.seconds_left for p in seen] == [7.0, 0.0]
+    np.testing.assert_allclose(fit.times, np.arange(12))
 
 
 def test_progress_tells_steps_bound_and_time_left():

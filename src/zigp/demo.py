@@ -10,7 +10,7 @@ import numpy as np
 
 from zigp.datasets import simulate_rain
 from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
-from zigp.plots import lattice_panels
+from zigp.plots import component_maps
 from zigp.scores import amount_scores
 
 if TYPE_CHECKING:
@@ -55,21 +55,28 @@ def run_demo(seed: int = 2018, *, verbose: bool = True) -> Demo:
 
 
 def _figure(model: ZeroInflatedGPRegressor, rain: pd.DataFrame, held_out: np.ndarray) -> Figure:
-    """Every station and hour, stations from north to south."""
-    import pandas as pd
+    """Every station and hour, stations from south to north; what was held out is missing."""
+    import xarray as xr
+    from matplotlib.figure import Figure
 
-    stations = rain[["lat", "lon"]].drop_duplicates().sort_values("lat", ascending=False)
+    places, station = np.unique(rain[["lat", "lon"]].to_numpy(), axis=0, return_inverse=True)
     hours = np.arange(rain["hour"].max() + 1)
-    grid = pd.merge(stations, pd.DataFrame({"hour": hours}), how="cross")
-    shape = (len(stations), len(hours))
-    seen = grid.merge(rain[~held_out], on=INPUTS, how="left")["rain_mm"].to_numpy()
-    parts = model.predict_components(grid[INPUTS])
-    return lattice_panels(
-        seen.reshape(shape),
-        np.clip(parts["signal"].to_numpy(), 0.0, None).reshape(shape),
-        parts["gate"].to_numpy().reshape(shape),
-        parts["latent"].to_numpy().reshape(shape),
-        rows="station, north to south",
-        columns="hour",
-        unit="mm per hour",
+    seen = np.full((len(places), len(hours)), np.nan)
+    train = rain[~held_out]
+    seen[station.reshape(-1)[~held_out], train["hour"]] = train["rain_mm"]
+    cells = xr.DataArray(
+        seen,
+        coords={
+            "lat": ("station", places[:, 0]),
+            "lon": ("station", places[:, 1]),
+            "hour": hours,
+        },
+        dims=("station", "hour"),
+        name="rain",
+        attrs={"units": "mm per hour"},
     )
+    figure = Figure(figsize=(10, 10), layout="constrained")
+    axes = component_maps(model, cells, tol=0.5 * RESOLUTION, ncols=1, figure=figure)
+    for ax in axes:
+        ax.set_ylabel("station, south to north")
+    return figure

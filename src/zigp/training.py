@@ -139,6 +139,7 @@ class Fit:
 
     model: Model
     bounds: np.ndarray  # before every step; with minibatches an unbiased estimate
+    times: np.ndarray  # seconds since the start, before every step; evenly spaced in each chunk
     seconds: float
     stopped: str  # why training ended, in words
     failed: bool = False  # whether it ended at a bound that is not finite
@@ -218,6 +219,7 @@ def _train(
     alive = np.ones(restarts or 1, bool)
     failures = [""] * len(alive)
     history: list[np.ndarray] = []
+    clock: list[np.ndarray] = []
     retried: list[list[int]] = [[] for _ in alive]
     stopped, done, elapsed = f"all {settings.steps} steps done", 0, 0.0
     while done < settings.steps and alive.any():
@@ -241,7 +243,8 @@ def _train(
         path = np.asarray(after.bounds[:, :count], float) + shift
         history.append(np.where(alive[:, None], path, np.nan))
         gain = _gain([h[alive] for h in history], settings.patience) if alive.any() else np.inf
-        elapsed = time.monotonic() - start
+        since, elapsed = elapsed, time.monotonic() - start
+        clock.append(np.linspace(since, elapsed, count, endpoint=False))
         if progress is not None and alive.any():
             best = [float(h[alive].mean(axis=1).max()) for h in history[-2:]]
             budget = np.inf if settings.max_seconds is None else settings.max_seconds
@@ -254,12 +257,13 @@ def _train(
             break
 
     seconds, trained = time.monotonic() - start, jax.tree.map(np.asarray, state.model)
-    bounds_of = np.concatenate(history, axis=1)
+    bounds_of, times = np.concatenate(history, axis=1), np.concatenate(clock)
     fits = []
     for i, failure in enumerate(failures):
         one = trained if restarts is None else jax.tree.map(lambda leaf, i=i: leaf[i], trained)
-        kept = bounds_of[i][np.isfinite(bounds_of[i])]
-        fits.append(Fit(one, kept, seconds, failure or stopped, bool(failure), retried[i]))
+        good, ended = np.isfinite(bounds_of[i]), failure or stopped
+        kept, when = bounds_of[i][good], times[good]
+        fits.append(Fit(one, kept, when, seconds, ended, bool(failure), retried[i]))
     return fits
 
 

@@ -242,7 +242,7 @@ class SparseGP(GPSettings):
             raise FloatingPointError(best.stopped)
         if best.failed:
             warnings.warn(best.stopped, ConvergenceWarning, stacklevel=4)
-        self.model_, self.bounds_ = best.model, best.bounds
+        self.model_, self.bounds_, self.times_ = best.model, best.bounds, best.times
         self.seconds_, self.stopped_, self.retried_ = best.seconds, best.stopped, best.retried
         self.failed_ = best.failed
         self.n_iter_ = len(best.bounds)

@@ -13,8 +13,8 @@ import numpy as np
 
 from zigp.datasets import load_jura
 from zigp.estimators import GPNetworkRegressor, SparseGPRegressor
+from zigp.experiments.figures import network_figure
 from zigp.experiments.record import Record, say
-from zigp.plots import network_panels
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["HETEROTOPIC", "PAPER", "PUBLISHED", "run"]
 
 METALS = ["cd", "ni", "zn"]
+NAMES = ["cadmium", "nickel", "zinc"]
 PLACE = ["x", "y"]
 RESTARTS, FAST_RESTARTS, FAST_STEPS = 30, 3, 100
 # The paper's Table 2: RMSE and MAE of cadmium, nickel and zinc.
@@ -65,7 +66,8 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
     shown = _isotopic(record, train, test, shorter)
     _free(record, train, test, fast)
     _heterotopic(record, train, test, shorter)
-    _figures(shown, train, out)
+    figure = network_figure(shown, train, PLACE, dict(zip(METALS, NAMES, strict=True)))
+    figure.savefig(out / "figure5-and-6-network.png", dpi=110)
     record.write(out)
     return record
 
@@ -184,22 +186,3 @@ def _heterotopic(
         keys = {"model": name, "setting": setting, "split": "heterotopic", "seconds": seconds}
         _each_restart(record, model, ask, test[["cd"]], (both[PLACE], Y), **keys)
         say(f"jura: cadmium by {name} {setting} ({seconds:.0f} s)")
-
-
-def _figures(model: GPNetworkRegressor, train: pd.DataFrame, out: Path) -> None:
-    """Figures 5 and 6 in one: latents, weights, support, predictions and data on the map."""
-    import pandas as pd
-
-    low, high = train[PLACE].min(), train[PLACE].max()
-    east, north = (np.linspace(low[c], high[c], 40) for c in PLACE)
-    grid = np.column_stack([part.ravel() for part in np.meshgrid(east, north)])
-    table = pd.DataFrame(grid, columns=PLACE)
-    figure = network_panels(
-        grid,
-        model.predict_network(table),
-        np.asarray(model.predict(table)),
-        observed=(train[PLACE].to_numpy(), train[METALS].to_numpy()),
-        outputs=["cadmium", "nickel", "zinc"],
-        columns=("east, km", "north, km"),
-    )
-    figure.savefig(out / "figure5-and-6-network.png", dpi=90)

@@ -19,10 +19,10 @@ from zigp.estimators import (
     SparseGPRegressor,
     ZeroInflatedGPRegressor,
 )
+from zigp.experiments.figures import error_figure, rain_maps
 from zigp.experiments.peers import PEERS, installed_peers
 from zigp.experiments.record import Record, say
 from zigp.kernels import SquaredExponential
-from zigp.plots import error_distribution, rain_maps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -228,9 +228,4 @@ def _figures(record: Record, rain: pd.DataFrame, model: ZeroInflatedGPRegressor,
     rain_maps(rain, model, INPUTS).savefig(out / "figure3-maps.png", dpi=110)
     predictions = record.predictions()
     kfold = predictions[(predictions["setting"] == "paper") & (predictions["split"] == "kfold")]
-    errors = {}
-    for name in ("GPr", "ZiGP"):
-        mean, y = (kfold.loc[kfold["model"] == name, c].to_numpy(float) for c in ("mean", "y"))
-        errors[name] = np.abs(np.clip(mean, 0.0, None) - y)
-    figure = error_distribution(errors, unit="mm", resolution=RESOLUTION)
-    figure.savefig(out / "figure4-errors.png", dpi=110)
+    error_figure(kfold, ("GPr", "ZiGP"), RESOLUTION).savefig(out / "figure4-errors.png", dpi=110)

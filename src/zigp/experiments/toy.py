@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from zigp import scores
-from zigp.batch import Rows
 from zigp.datasets import load_toy
 from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
+from zigp.experiments.figures import fits_and_truth, parts_figure
 from zigp.experiments.record import Record, say
-from zigp.plots import fits_and_truth, signal_and_kernels
-from zigp.runtime import session
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["run"]
 
@@ -33,7 +27,6 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
     settings: dict[str, Any] = {"kernel": "squared_exponential", "steps": 1000}
     if fast:
         settings["steps"] = FAST_STEPS
-    bands = {}
     models: dict[str, Any] = {
         "GPr": SparseGPRegressor(**settings),
         "ZiGP": ZeroInflatedGPRegressor(likelihood="gaussian", **settings),
@@ -55,43 +48,10 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
             columns["prob_on"] = model.prob_on(X)
             found |= scores.class_scores(f != 0, columns["prob_on"] >= 0.5)
         record.add(found, columns, model=name, elbo=model.elbo(X, y), seconds=seconds)
-        bands[name] = (mean, sd)
         say(f"toy: {name} RMSE {found['rmse']:.4f}, MAE {found['mae']:.4f} ({seconds:.0f} s)")
-    x = toy["x"].to_numpy()
-    titles = {"ZiGP": "zero-inflated GP", "GPr": "GP regression"}
-    fits = {titles[name]: bands[name] for name in titles}
-    fits_and_truth(x, y, f, fits).savefig(out / "figure1-fits.png", dpi=110)
-    signal_and_kernels(x, y, **_parts(models["ZiGP"], toy)).savefig(
-        out / "figure2-signal-and-kernels.png", dpi=110
-    )
+    shown = {"zero-inflated GP": models["ZiGP"], "GP regression": models["GPr"]}
+    fits_and_truth(toy, shown).savefig(out / "figure1-fits.png", dpi=110)
+    parts = parts_figure(toy, models["ZiGP"])
+    parts.savefig(out / "figure2-signal-and-kernels.png", dpi=110)
     record.write(out)
     return record
-
-
-def _parts(model: ZeroInflatedGPRegressor, toy: pd.DataFrame) -> dict[str, Any]:
-    """Signal, latent, support and g with their spread, and the kernels behind them."""
-    table = model.predict_components(toy[["x"]])
-    bands = {
-        name: (table[name].to_numpy(), table[f"{name}_sd"].to_numpy())
-        for name in ("signal", "latent", "gate")
-    }
-    with session():
-        latents = model.model_.latents
-        X = jnp.asarray(toy[["x"]].to_numpy() - model.layout_.centre)
-        g = latents["g"].marginal(Rows(X))
-        bands["g"] = (np.asarray(g.mean), np.sqrt(np.asarray(g.var)))
-        kernels = {
-            name: np.asarray(latents[name].variance * latents[name].kernels[0](X, X))
-            for name in ("f", "g")
-        }
-    on = bands["gate"][0]
-    scale = model.y_scale_**2
-    return {
-        "bands": bands,
-        "kernels": {
-            "signal": scale * np.outer(on, on) * kernels["f"],
-            "latent": scale * kernels["f"],
-            "gate": np.outer(on, on),
-            "g": kernels["g"],
-        },
-    }
