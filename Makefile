@@ -2,12 +2,14 @@
 # make demo    the main job on simulated rain: fit, score, draw
 # make test    every test not marked slow
 # make check   linter, formatter, types
+# make docs    the documentation in site/, strictly, with its links checked
+# make wheel-check  the wheel and the source archive, tried in an empty environment
 # make bench   measure against peers (see benchmarks/README.md)
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-slow check format bench bench-check
+.PHONY: setup demo test test-slow check format docs wheel-check bench bench-check
 
 setup: .venv/ready
 
@@ -15,7 +17,7 @@ setup: .venv/ready
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 12))' 2>/dev/null || \
 	  { echo "zigp needs Python 3.12 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1). Install one and run: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
 	$(PYTHON) -m venv --clear .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,docs]'
 	@touch $@
 
 demo: setup
@@ -35,6 +37,18 @@ check: setup
 format: setup
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+	@echo "The documentation is in site/index.html."
+
+# An empty environment with nothing of the checkout in reach.
+wheel-check: setup
+	rm -rf build/wheel-check
+	$(BIN)/python -m build --outdir build/wheel-check/dist .
+	$(PYTHON) -m venv build/wheel-check/env
+	build/wheel-check/env/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt build/wheel-check/dist/*.whl
+	cd build/wheel-check && env/bin/zigp demo --help && env/bin/zigp demo --out demo
 
 PEER_PYTHON ?= python3.11
 GPYTORCH := benchmarks/.peers/gpytorch

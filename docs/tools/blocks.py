@@ -1,13 +1,13 @@
-"""The code blocks of a page: run in order as one session, with what they print checked or written.
+"""The code blocks of a page: run in order as one session, with what they print and draw.
 
-A block fenced as `text` right after one fenced as `python` is what that one prints.
+A block fenced as `text` right after one fenced as `python` is what that one prints, and a picture
+after it is what it draws.
 
-    python docs/tools/blocks.py docs/model.md    run the page, and write what its blocks print
+    python docs/tools/blocks.py docs/model.md    run the page; write what it prints and draws
 """
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import tempfile
@@ -16,11 +16,18 @@ from dataclasses import dataclass
 from io import StringIO
 from math import isclose
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-__all__ = ["Block", "alike", "blocks", "run", "shell_lines"]
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["Block", "Outcome", "alike", "blocks", "run", "shell_lines"]
 
 _PYTHON = re.compile(
-    r"^```python\n(?P<code>.*?)^```\n(?:\n^```text\n(?P<printed>.*?)^```\n)?", re.M | re.S
+    r"^```python\n(?P<code>.*?)^```\n"
+    r"(?:\n```text\n(?P<printed>.*?)^```\n)?"
+    r"(?:\n!\[[^\]]*\]\((?P<picture>[^)]*)\)\n)?",
+    re.M | re.S,
 )
 _SHELL = re.compile(r"^```(?:sh|console|bash)\n(.*?)^```\n", re.M | re.S)
 _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?")
@@ -28,17 +35,26 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Block:
-    """Some Python, and what it prints where the page says so."""
+    """Some Python, and what it prints and the picture it draws where the page shows them."""
 
     code: str
     printed: str | None
+    picture: str | None
     line: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a block has printed, and the figures that it has left open."""
+
+    printed: str
+    figures: list[Figure]
 
 
 def blocks(page: str) -> list[Block]:
     """The Python blocks of a page, in order."""
     return [
-        Block(m["code"], m["printed"], page.count("\n", 0, m.start("code")) + 1)
+        Block(m["code"], m["printed"], m["picture"], page.count("\n", 0, m.start("code")) + 1)
         for m in _PYTHON.finditer(page)
     ]
 
@@ -49,17 +65,21 @@ def shell_lines(page: str) -> list[str]:
     return [line for block in whole for line in block.splitlines() if line[:1] not in ("", "#")]
 
 
-def run(path: Path, page: str) -> tuple[dict, list[str]]:
-    """The names that a page defines, and what each of its blocks prints."""
+def run(path: Path) -> tuple[dict, list[Outcome]]:
+    """The names that a page defines, and what came of each of its blocks."""
+    import matplotlib.pyplot as plt
+
     names: dict = {"__name__": path.stem}
-    printed = []
-    for block in blocks(page):
+    outcomes = []
+    for block in blocks(path.read_text()):
         # Blank lines before the code make the lines of a traceback those of the page.
         code = compile("\n" * (block.line - 1) + block.code, str(path), "exec")
         with redirect_stdout(StringIO()) as out:
             exec(code, names)
-        printed.append(out.getvalue())
-    return names, printed
+        figures = [plt.figure(number) for number in plt.get_fignums()]
+        outcomes.append(Outcome(out.getvalue(), figures))
+        plt.close("all")
+    return names, outcomes
 
 
 def alike(first: str, second: str) -> bool:
@@ -71,27 +91,31 @@ def alike(first: str, second: str) -> bool:
     )
 
 
-def written(page: str, printed: list[str]) -> str:
+def written(page: str, outcomes: list[Outcome]) -> str:
     """The page with what its blocks print in place of what stood there."""
-    found = iter(printed)
+    found = iter(outcomes)
 
     def replaced(match: re.Match) -> str:
         now = next(found)
         if match["printed"] is None:
             return match[0]
-        return f"```python\n{match['code']}```\n\n```text\n{now.rstrip()}\n```\n"
+        return match[0].replace(f"```text\n{match['printed']}", f"```text\n{now.printed.rstrip()}\n")
 
     return _PYTHON.sub(replaced, page)
 
 
 def main() -> None:
-    os.environ["MPLBACKEND"] = "agg"
-    for name in sys.argv[1:]:
-        path = Path(name).resolve()
-        page = path.read_text()
+    import matplotlib
+
+    matplotlib.use("agg")
+    for path in (Path(name).resolve() for name in sys.argv[1:]):
         with tempfile.TemporaryDirectory() as folder, chdir(folder):
-            _, printed = run(path, page)
-        path.write_text(written(page, printed))
+            _, outcomes = run(path)
+        page = path.read_text()
+        for block, outcome in zip(blocks(page), outcomes, strict=True):
+            if block.picture:
+                outcome.figures[-1].savefig(path.parent / block.picture, dpi=110)
+        path.write_text(written(page, outcomes))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
-_PLACE = re.compile(r"\{\{ *(?P<what>[\w.\[\]\" -]+?) *(?::(?P<form>[^}]*))?\}\}")
+_PLACE = re.compile(r"\{\{ *(?P<what>[^{}:]+?) *(?::(?P<form>[^{}]*))?\}\}")
 
 
 def on_config(config: Any) -> Any:
@@ -73,20 +73,23 @@ def formula(tex: str) -> str:
 
 
 def filled(markdown: str) -> str:
-    """A page with `{{ gradient.ratio:.2f }}` and `{{ help fit }}` replaced by what they name."""
+    """A page with `{{ gradient > ratio:.2f }}` and `{{ help fit }}` replaced by what they name."""
 
     def value(match: re.Match) -> str:
         what = match["what"]
-        if what.startswith("help"):
-            return help_of(what.removeprefix("help").strip())
+        kind, _, name = what.partition(" ")
+        if kind == "help":
+            return help_of(name)
+        if kind == "page":  # of the repository's root, whose links begin there
+            return (ROOT / name).read_text().replace("](docs/", "](")
         return format(measured(what), (match["form"] or "").strip())
 
     return _PLACE.sub(value, markdown)
 
 
 def measured(name: str) -> Any:
-    """A number in `benchmarks/results`: the file, then the keys, all joined by dots."""
-    file, *keys = name.split(".")
+    """A number in `benchmarks/results`: the file, then the keys, with > between them."""
+    file, *keys = (part.strip() for part in name.split(">"))
     found = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text())
     for key in keys:
         found = found[int(key)] if isinstance(found, list) else found[key]
@@ -102,7 +105,8 @@ def help_of(command: str) -> str:
 
     from zigp.cli import app
 
-    told = CliRunner().invoke(app, [*command.split(), "--help"], prog_name="zigp")
+    typed = [] if command == "zigp" else [command]
+    told = CliRunner().invoke(app, [*typed, "--help"], prog_name="zigp")
     if told.exit_code:
         raise ValueError(f"zigp {command} --help failed: {told.output}")
     return f"```text\n{told.output.strip()}\n```"
