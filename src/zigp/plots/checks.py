@@ -158,7 +158,7 @@ def pit_histogram(
     _once(ax, "chance", reference)
     ax.stairs(counts / even, edges, linewidth=1.5, label=label, zorder=3, **next_line(ax))
     ax.set(xlim=(0, 1), xlabel="probability of less than was observed")
-    ax.set_ylabel("rows, 1: as many as expected")
+    ax.set_ylabel("rows, of those expected")
     highest = max(float(np.max(step.get_data().values)) for step in _curves(ax))
     ax.set_ylim(0.0, 1.05 * max(highest, high))
     legend_above(ax)

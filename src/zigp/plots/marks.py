@@ -210,7 +210,7 @@ def _as_on_the_ground(ax: Axes, across: str, up: str, heights: np.ndarray) -> No
     from matplotlib.ticker import MaxNLocator
 
     ax.set_aspect(1.0 / shrink)
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=3, steps=[1, 2, 5, 10]))
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=2, steps=[1, 2, 4, 5, 10]))
 
 
 def ground_ratio(across: str, up: str, east: np.ndarray, north: np.ndarray) -> float | None:
