@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -51,7 +53,7 @@ def test_a_figure_that_cannot_be_written_is_said_before_the_fit(tmp_path):
     (tmp_path / "zigp-demo" / "rain.png").mkdir(parents=True)
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith("Cannot write zigp-demo/rain.png: ")
+    assert done.stderr.startswith("zigp-demo/rain.png exists and is of another kind.")
 
 
 def test_a_negative_seed_is_refused(tmp_path):
@@ -81,6 +83,41 @@ def test_what_was_compiled_serves_the_next_run(tmp_path, monkeypatch):
         kept.append(sorted(p.name for p in compiled.iterdir() if p.name.endswith("-cache")))
     assert any(name.startswith("jit__chunk") for name in kept[0])
     assert kept[0] == kept[1]
+
+
+def test_the_version_is_that_of_the_package(tmp_path):
+    done = run("--version", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"zigp {version('zigp')}\n")
+
+
+def test_ctrl_c_is_answered_with_a_word_and_leaves_nothing(tmp_path):
+    assert run("simulate", "--hours", "30", "--out", "rain.csv", cwd=tmp_path).returncode == 0
+    typed = [
+        ZIGP,
+        "fit",
+        "rain.csv",
+        "--target",
+        "rain_mm",
+        "--steps",
+        "1000000",
+        "--out",
+        "m.zigp",
+    ]
+    with subprocess.Popen(typed, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        process.stderr.readline()  # it has begun: inputs were not named
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert said.endswith("Interrupted.\n")
+    assert "Traceback" not in said
+    assert [p.name for p in tmp_path.iterdir()] == ["rain.csv"]
+
+
+def test_a_closed_standard_output_is_told(tmp_path):
+    typed = f"{ZIGP} simulate --stations 2 --hours 2 >&-"
+    done = subprocess.run(typed, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "Standard output is closed: choose a file as --out.\n"
 
 
 def test_reproduce_says_where_the_data_are_missing(tmp_path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import signal
 import subprocess
 import sys
 import tomllib
@@ -14,7 +16,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from zigp import cli, load
+from zigp import GPNetworkRegressor, HurdleGPRegressor, cli, load
+from zigp.cli.data import Columns, read_data
 from zigp.cli.options import Kernel, Likelihood
 from zigp.datasets import simulate_rain
 from zigp.families import FAMILIES
@@ -66,6 +69,12 @@ def test_from_a_table_to_a_model_to_predictions(zigp, files, rain):
     assert model.layout_.latlon == (0, 1)
     assert model.on_lattice_
 
+    other = ["--target", "rain_mm", "--from", "rain.zigp", "--steps", 1, "--quiet"]
+    rain.assign(id="text")[["hour", "rain_mm", "id", "lon", "lat"]].to_csv("other.csv", index=False)
+    code, _, err = zigp("fit", "other.csv", *other, "--seed", 3, "--out", "other.zigp")
+    assert code == 0, err  # the columns of the model, whatever else there is
+    assert load("other.zigp").random_state == 3
+
     rain[["lat", "lon", "hour"]].assign(id=range(len(rain))).to_parquet("new.parquet")
     code, out, err = zigp("predict", "rain.zigp", "new.parquet", "--below", 1, "--chunk-rows", 50)
     assert code == 0, err
@@ -79,7 +88,7 @@ def test_from_a_table_to_a_model_to_predictions(zigp, files, rain):
 
     code, out, _ = zigp("info", "rain.zigp")
     assert code == 0
-    assert "columns     lat, lon, hour" in out
+    assert "target      rain_mm\ncolumns     lat, lon, hour" in out
     assert "likelihood  gated (off_sd" in out
     about = json.loads(zigp("info", "rain.zigp", "--json")[1])
     assert about["trained"]["steps"] == 5
@@ -108,32 +117,49 @@ def test_options_from_a_file_go_behind_those_typed(zigp, files):
     used = tomllib.loads(out)
     assert used["steps"] == 4
     assert used["inducing"] == "lat,lon=4,hour=5"
+    (files / "used.toml").write_text(out + 'from = "a.zigp"\n')
+    code, out, err = zigp("fit", "--config", "used.toml", "--write-config", "--out", "c.zigp")
+    assert code == 0, err
+    assert tomllib.loads(out) == used | {"from": "a.zigp"}
+    assert load("c.zigp").bounds_[0] > load("a.zigp").bounds_[0]
+    out = out.replace('from = "a.zigp"', "")
     (files / "used.toml").write_text(out)
     code, again, err = zigp("fit", "--config", "used.toml", "--write-config", "--out", "b.zigp")
     assert code == 0, err
-    assert again == out
+    assert tomllib.loads(again) == used
     np.testing.assert_array_equal(load("a.zigp").bounds_, load("b.zigp").bounds_)
 
 
-def test_a_lattice_in_and_out(zigp, files, rain):
+def test_a_lattice_in_and_out(zigp, files, rain, monkeypatch):
     cube = rain.assign(station=rain.groupby(["lat", "lon"]).ngroup())
     data = cube.set_index(["hour", "station"])["rain_mm"].to_xarray().to_dataset()
     where = cube.groupby("station")[["lat", "lon"]].first()
     data = data.assign_coords(lat=("station", where["lat"]), lon=("station", where["lon"]))
     data["rain_mm"].attrs["units"] = "mm"
     data.to_netcdf("rain.nc", engine="h5netcdf")
-    options = ["--target", "rain_mm", "--steps", 5, "--inducing", "hour=5,station=4", "--quiet"]
-    code, _, err = zigp("fit", "rain.nc", *options, "--out", "rain.zigp")
+    options = ["--target", "rain_mm", "--space", "lat,lon", "--steps", 5, "--quiet"]
+    sizes = ["--inducing", "hour=5,space=4"]
+    code, _, err = zigp("fit", "rain.nc", *options, *sizes, "--out", "rain.zigp")
     assert code == 0, err
-    assert f"A lattice of hour 20 × station {len(where)}." in err
-    for out in ("predicted.nc", "predicted.zarr"):
-        code, _, err = zigp("predict", "rain.zigp", "rain.nc", "--out", out)
+    assert load("rain.zigp").layout_.latlon == (1, 2)
+    assert f"A lattice of hour 20 × station {len(where)} (lat, lon)." in err
+    data.drop_vars("rain_mm").assign(hour_bnds=(("hour", "nv"), np.zeros((20, 2)))).to_netcdf(
+        "axes.nc", engine="h5netcdf"
+    )
+    monkeypatch.setattr("zigp.cli.predicting._CELLS", 50)
+    asked = ["--below", 1, "--level", 0.8, "--prefix", "p_"]
+    for source, out in (("rain.nc", "predicted.nc"), ("axes.nc", "predicted.zarr")):
+        code, _, err = zigp("predict", "rain.zigp", source, *asked, "--out", out)
         assert code == 0, err
+        assert f"Predicted {20 * len(where)} places." in err
     one, two = xr.open_dataset("predicted.nc").load(), xr.open_zarr("predicted.zarr").load()
-    xr.testing.assert_equal(one, two)
-    assert one["mean"].dims == ("hour", "station")
-    assert one["mean"].attrs["units"] == "mm"
-    assert set(one) == {"mean", "sd", "prob_on", "quantiles"}
+    xr.testing.assert_allclose(one, two, rtol=1e-12)
+    assert one["p_mean"].dims == ("hour", "station")
+    assert one["p_mean"].attrs["units"] == "mm"
+    assert set(one) == {
+        f"p_{name}" for name in ("mean", "sd", "prob_on", "prob_below", "quantiles")
+    }
+    np.testing.assert_allclose(one["quantile"], [0.1, 0.5, 0.9])
 
 
 def test_models_side_by_side(zigp, files):
@@ -180,6 +206,85 @@ def test_counts_levels_and_efforts(zigp, files):
     assert not Path("q.csv").exists()
 
 
+def test_what_is_not_looked_at_stays_as_it_stands(zigp, files, rain):
+    _model(files)
+    rain.assign(id=[f"{i:05d}" for i in range(len(rain))], code="NA", note="", mean="1.50").to_csv(
+        "new.csv", index=False
+    )
+    code, out, err = zigp("predict", "ready.zigp", "new.csv", "--prefix", "p_", "--quiet")
+    assert (code, err) == (0, "")
+    given, found = (text.splitlines() for text in (Path("new.csv").read_text(), out))
+    assert found[0] == given[0] + ",p_mean,p_sd,p_prob_on,p_lower,p_upper"
+    assert all(line.startswith(f"{row},") for row, line in zip(given, found, strict=True))
+
+
+def test_classifiers_and_networks_predict_too(zigp, files, rain):
+    _classifier(files)
+    code, out, err = zigp("predict", "class.zigp", "rain.csv", "--quiet")
+    assert (code, err) == (0, "")
+    table = pd.read_csv(io.StringIO(out))
+    assert list(table)[-2:] == ["class", "prob_on"]
+    assert np.array_equal(table["class"] == "wet", table["prob_on"] >= 0.5)
+    code, out, err = zigp("predict", "class.zigp", "rain.csv", "--below", 1)
+    assert code == 1
+    assert "leave --below out" in err
+
+    where, Y = rain[["lat", "hour"]], rain[["rain_mm", "lon"]]
+    network = GPNetworkRegressor(1, n_restarts=1, steps=1, n_inducing=3).fit(where, Y)
+    network.save("network.zigp")
+    code, out, err = zigp("predict", "network.zigp", "rain.csv", "--below", 1, "--quiet")
+    assert (code, err) == (0, "")
+    table = pd.read_csv(io.StringIO(out))
+    new = ("mean", "sd", "lower", "upper", "prob_below_1")
+    assert list(table)[4:] == [f"{name}_{one}" for name in new for one in ("rain_mm", "lon")]
+    np.testing.assert_allclose(table[["mean_rain_mm", "mean_lon"]], network.predict(where))
+    code, out, err = zigp("simulate", "--model", "network.zigp", "--data", "rain.csv", "--draws", 2)
+    assert code == 0, err
+    assert out.splitlines()[0].endswith(",draw_1_rain_mm,draw_1_lon,draw_2_rain_mm,draw_2_lon")
+
+
+def test_info_tells_of_both_parts_of_a_hurdle(zigp, files, rain):
+    model = HurdleGPRegressor(steps=1, n_inducing=3).fit(rain[["lat", "hour"]], rain["rain_mm"])
+    model.save("hurdle.zigp")
+    code, out, err = zigp("info", "hurdle.zigp")
+    assert code == 0, err
+    assert f"trained     zero or not: {len(rain)} rows, 1 steps in" in out
+    assert f"trained     amounts: {np.count_nonzero(rain['rain_mm'])} rows, 1 steps in" in out
+    about = json.loads(zigp("info", "hurdle.zigp", "--json")[1])
+    assert about["trained"]["amounts"]["steps"] == 1
+
+
+def test_numbers_that_are_dates_are_told(zigp, files, rain):
+    day = (20180625 + rain["hour"] % 4).astype(int)
+    rain.assign(hour=day).drop_duplicates(["lat", "hour"]).to_csv("rain.csv", index=False)
+    code, _, err = zigp("fit", "rain.csv", *RAIN, *QUICK, "--out", "a.zigp")
+    assert code == 0, err
+    assert "hour is read as dates: 20180625 is 2018-06-25 00:00:00." in err
+    assert load("a.zigp").table_.columns["hour"].kind == "time"
+    code, _, err = zigp("predict", "a.zigp", "rain.csv", "--out", "p.csv")
+    assert code == 0, err
+    notes = read_data(Path("rain.csv"), Columns("rain_mm")).notes
+    assert notes[1].startswith("hour is read as plain numbers, though 20180625 looks like a date")
+
+
+def test_a_request_to_end_leaves_nothing_half_written(zigp, files, monkeypatch):
+    _model(files)
+    before = sorted(p.name for p in files.iterdir())
+    seen = []
+
+    def interrupted(*_):
+        seen.extend(p.name for p in files.iterdir() if p.name.endswith(".part"))
+        signal.raise_signal(signal.SIGTERM)
+
+    handler = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("zigp.cli.predicting._predicted", interrupted)
+    code, _, err = zigp(*PREDICT)
+    assert (code, err) == (143, "Interrupted.\n")
+    assert len(seen) == 1
+    assert sorted(p.name for p in files.iterdir()) == before
+    assert signal.getsignal(signal.SIGTERM) == handler
+
+
 def test_choices_are_those_of_the_library():
     assert set(Likelihood) == {"auto", *FAMILIES}
     assert set(Kernel) == set(KERNELS)
@@ -197,6 +302,7 @@ def test_help_needs_nothing_heavy_and_shows_an_example():
 # -- mistakes ---------------------------------------------------------------------------------
 
 FIT = ["fit", "rain.csv", *RAIN, "--out", "m.zigp"]
+FROM = [*FIT, "--from", "ready.zigp"]
 
 
 def _text(content: str | bytes, name: str = "rain.csv"):
@@ -227,7 +333,18 @@ def _model(folder: Path) -> None:
 
     table = pd.read_csv(folder / "rain.csv").iloc[:20]
     model = ZeroInflatedGPRegressor(steps=1, n_inducing=3)
-    model.fit(table[["lat", "lon", "hour"]], table["rain_mm"]).save(folder / "ready.zigp")
+    model.fit(table[["lat", "lon", "hour"]], table["rain_mm"])
+    model.units_ = {"rain_mm": ""}
+    model.save(folder / "ready.zigp")
+
+
+def _classifier(folder: Path) -> None:
+    from zigp import SparseGPClassifier
+
+    table = pd.read_csv(folder / "rain.csv")
+    model = SparseGPClassifier(steps=1, n_inducing=3)
+    wet = np.where(table["rain_mm"] > 0, "wet", "dry")
+    model.fit(table[["lat", "lon", "hour"]], wet).save(folder / "class.zigp")
 
 
 def _cut(folder: Path) -> None:
@@ -240,6 +357,12 @@ def _lattice(folder: Path) -> None:
     array.assign_coords(time=[0.0, 1.0], site=["a", "b", "c"]).to_netcdf(
         folder / "rain.nc", engine="h5netcdf"
     )
+
+
+def _cube(folder: Path) -> None:
+    sites = {"lat": ("site", [60.0, 61.0, 62.0]), "lon": ("site", [20.0, 20.0, 21.0])}
+    array = xr.DataArray(np.zeros((2, 3)), dims=("time", "site"), name="rain_mm")
+    array.assign_coords(time=[0.0, 1.0], **sites).to_netcdf(folder / "cube.nc", engine="h5netcdf")
 
 
 NONE = lambda folder: None  # noqa: E731
@@ -269,7 +392,19 @@ MISTAKES = {
     "text in the target": (_column("rain_mm", "wet"), FIT, "'wet'"),
     "an infinite number": (_column("rain_mm", "inf"), FIT, "rain_mm"),
     "a time that is none": (_column("hour", "noon"), FIT, "'noon'"),
-    "a gap in an input": (_column("lat", None), FIT, "Column 'lat' of rain.csv is empty in row 5"),
+    "a gap in an input": (_column("lat", None), FIT, "rain.csv, line 6, column 'lat' is empty:"),
+    "text without a role": (
+        _changed(lambda t: t.assign(gear="net")),
+        [*FIT, "--inputs", "gear"],
+        "'gear' of rain.csv holds no numbers but, for example, 'net'. Name it with --time if",
+    ),
+    "a comma in a name": (
+        _changed(lambda t: t.rename(columns={"lat": "lat,north"})),
+        FIT,
+        "no column 'lat'. It has lat,north, lon, hour, rain_mm. Rename columns with a comma",
+    ),
+    "a model for standard output": (NONE, [*FIT[:-1], "-"], "cannot go to standard output"),
+    "a folder that is not there yet": (NONE, [*FIT[:-1], "new/"], "new/ is a folder"),
     "no target at all": (
         _changed(lambda t: t.assign(rain_mm=np.nan)),
         FIT,
@@ -327,7 +462,16 @@ MISTAKES = {
         "latitude must lie within",
     ),
     "no GPU": (NONE, [*FIT, "--device", "gpu"], "finds no GPU"),
-    "a group that is not there": (NONE, [*FIT, "--inducing", "depth=4"], "no column 'depth'"),
+    "a group that is not there": (
+        NONE,
+        [*FIT, "--inducing", "depth=4"],
+        "--inducing names 'depth', but inputs are lat, lon, hour",
+    ),
+    "a group that is left out": (
+        NONE,
+        [*FIT, "--inducing", "space=4"],
+        "--inducing has no number for 'hour'",
+    ),
     "going on from no model": (NONE, [*FIT, "--from", "rain.csv"], "not a zigp model"),
     "going on with other columns": (
         _model,
@@ -344,6 +488,25 @@ MISTAKES = {
             "m.zigp",
         ],
         "was fitted with lat, lon, hour, not with hour",
+    ),
+    "going on with another kernel": (
+        _model,
+        [*FROM, "--kernel", "matern12"],
+        "--kernel is not what ready.zigp was fitted with, and a model goes on with its own",
+    ),
+    "going on in another precision": (_model, [*FROM, "--dtype", "float32"], "--dtype is not"),
+    "going on with more points": (_model, [*FROM, "--inducing", "9"], "--inducing is not"),
+    "going on with another noise": (_model, [*FROM, "--likelihood", "zip"], "--likelihood is not"),
+    "going on as another model": (_model, [*FROM, "--model", "gp"], "--model is not"),
+    "going on with another target": (
+        _model,
+        ["fit", "rain.csv", "--target", "lat", "--from", "ready.zigp", "--out", "m.zigp"],
+        "--target is not",
+    ),
+    "going on from another kind": (
+        _classifier,
+        [*FROM[:-1], "class.zigp"],
+        "class.zigp holds a SparseGPClassifier: train it on in Python",
     ),
     "the data as the model's name": (
         NONE,
@@ -365,6 +528,35 @@ MISTAKES = {
         ["fit", "rain.nc", "--target", "rain_mm", "--out", "m.zigp"],
         "Dimension 'site' has text",
     ),
+    "a number for an axis that is not there": (
+        _cube,
+        [
+            "fit",
+            "cube.nc",
+            "--target",
+            "rain_mm",
+            "--inducing",
+            "time=2,depth=3",
+            "--out",
+            "m.zigp",
+        ],
+        "--inducing names 'depth', but inputs are time, site",
+    ),
+    "a time that is no axis": (
+        _cube,
+        ["fit", "cube.nc", "--target", "rain_mm", "--time", "hour", "--out", "m.zigp"],
+        "cube.nc has no axis 'hour': rain_mm runs along time, lat, lon",
+    ),
+    "an effort that is not there": (
+        _cube,
+        ["fit", "cube.nc", "--target", "rain_mm", "--exposure", "area", "--out", "m.zigp"],
+        "cube.nc has no variable 'area' for --exposure",
+    ),
+    "a lattice for standard output": (
+        lambda f: (_model(f), _cube(f)),
+        ["predict", "ready.zigp", "cube.nc"],
+        "choose a file that ends in .nc or .zarr as --out",
+    ),
     "no model": (NONE, ["predict", "no.zigp", "rain.csv"], "no.zigp"),
     "not a model": (NONE, ["predict", "rain.csv", "rain.csv"], "is not a zigp model"),
     "half a model": (_cut, PREDICT, "cut short"),
@@ -376,12 +568,27 @@ MISTAKES = {
     "a column is taken": (
         lambda f: (_model(f), _changed(lambda t: t.assign(mean=1))(f)),
         PREDICT,
-        "has a column 'mean' already",
+        "has a column 'mean' already, which the prediction would be called: rename it, or put a",
     ),
-    "an interval beyond 1": (
-        _model,
-        [*PREDICT, "--level", "1.5"],
-        "level must lie strictly between 0 and 1",
+    "a gap far down": (
+        lambda f: (_model(f), _column("lon", None, 150)(f)),
+        [*PREDICT, "--chunk-rows", "50", "--quiet"],
+        "rain.csv, line 152, column 'lon' is empty",
+    ),
+    "a lattice for a classifier": (
+        lambda f: (_classifier(f), _cube(f)),
+        ["predict", "class.zigp", "cube.nc", "--out", "p.nc"],
+        "is a classifier, which predicts at the rows of a table",
+    ),
+    "draws of a classifier": (
+        _classifier,
+        ["simulate", "--model", "class.zigp", "--data", "rain.csv"],
+        "class.zigp holds a SparseGPClassifier, which has no amounts to draw",
+    ),
+    "draws on a lattice": (
+        lambda f: (_model(f), _cube(f)),
+        ["simulate", "--model", "ready.zigp", "--data", "cube.nc"],
+        "cube.nc is a lattice: draws from a model need a table",
     ),
     "an unknown ending": (
         _model,
@@ -397,6 +604,17 @@ MISTAKES = {
         NONE,
         ["evaluate", "rain.csv", *RAIN, "--models", "zero,trees"],
         "There is no model 'trees'",
+    ),
+    "no models": (NONE, ["evaluate", "rain.csv", *RAIN, "--models", ""], "--models names none"),
+    "more folds than times": (
+        NONE,
+        ["evaluate", "rain.csv", *RAIN, "--cv", "99"],
+        "20 times cannot be split into 99 folds: lower --cv",
+    ),
+    "more folds than places": (
+        NONE,
+        ["evaluate", "rain.csv", "--target", "rain_mm", "--space", "lat,lon", "--cv", "99"],
+        "8 places cannot be split into 99 folds: lower --cv",
     ),
     "more folds than rows": (
         NONE,
@@ -433,6 +651,11 @@ def test_a_mistake_is_answered_in_a_sentence(zigp, files, name):
         ([*FIT, "--colour", "red"], "No such option: --colour"),
         ([*FIT, "--steps", "0"], "--steps"),
         ([*FIT, "--likelihood", "poisson"], "'poisson' is not one of 'auto', 'gated'"),
+        ([*FIT, "--max-seconds", "0"], "0 is not a positive number"),
+        (["predict", "m", "d", "--level", "2"], "2 does not lie strictly between 0 and 1"),
+        (["predict", "m", "d", "--below", "nan"], "nan is not a finite number"),
+        (["evaluate", "d", "--target", "y", "--resolution", "0"], "0 is not a positive number"),
+        (["evaluate", "d", "--target", "y", "--resolution", "-1"], "-1 is not a positive number"),
         ([*FIT, "--inducing", "many"], "is neither a number nor names with numbers"),
         ([*FIT, "--config", "none.toml"], "none.toml: No such file"),
         ([*FIT, "--config", "rain.csv"], "rain.csv is not TOML"),

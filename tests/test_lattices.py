@@ -240,10 +240,12 @@ def test_questions_about_rows_are_not_answered_for_lattices(fitted):
 
 def test_several_outputs_and_an_exposure():
     data = cube().to_dataset().assign(snow=0.5 * cube(), hours=("time", np.full(12, 2.0)))
-    network = GPNetworkRegressor(1, n_restarts=1, n_inducing=[4, 3, 2], steps=5)
+    network = GPNetworkRegressor(1, n_restarts=1, steps=5)
     answer = network.fit(data, ["rain", "snow"]).predict(data["rain"])
     assert answer["mean"].dims == ("time", "lat", "lon", "output")
     assert list(answer["output"].values) == ["rain", "snow"]
+    shared = [axis.offset.shape[-2] for axis in network.model_.latents["f"].inducing]
+    assert shared == [2, 2, 2]  # the ten points that it has by itself, shared out
     rows = cube().to_dataframe().reset_index()[["time", "lat", "lon"]]
     little = network.predict_lattice(data["rain"], (), below=1.0)["prob_below"]
     np.testing.assert_allclose(little.values.reshape(-1, 2), network.prob_below(rows, 1.0))

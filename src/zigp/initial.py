@@ -128,23 +128,47 @@ def _sizes(
     all_names: tuple[str, ...],
     n_inducing: Sizes | None,
 ) -> list[int]:
-    """How many inducing inputs each group gets."""
+    """How many inducing inputs each group gets; a single number is of all together."""
     if n_inducing is None:
         if len(all_names) == 1:
             return [_MOST_POINTS]
         most = _ON_LATTICE if find_lattice(X, groups) or len(groups) == 1 else _SCATTERED
         sizes = [
-            min(len(distinct(X[:, group])[0]), most[min(len(group), 2) - 1]) for group in groups
+            min(n, most[min(len(group), 2) - 1])
+            for n, group in zip(_counts(X, groups), groups, strict=True)
         ]
         while prod(sizes) > _MOST_VARIABLES:
             sizes[int(np.argmax(sizes))] //= 2
         return sizes
     if isinstance(n_inducing, (int, float, np.number)):
-        n_inducing = [n_inducing] * len(all_names) if len(all_names) == 1 else [n_inducing]
-    sizes = _named("n_inducing", n_inducing, names, all_names)
+        sizes = [n_inducing]
+    else:
+        sizes = _named("n_inducing", n_inducing, names, all_names)
     if any(int(size) != size or size < 1 for size in sizes):
         raise ValueError(f"n_inducing must be at least 1 everywhere; it is {n_inducing!r}.")
+    if len(sizes) < len(groups):
+        return _shared_out(int(sizes[0]), _counts(X, groups))
     return [int(size) for size in sizes]
+
+
+def _counts(X: np.ndarray, groups: tuple[tuple[int, ...], ...]) -> list[int]:
+    """How many distinct coordinates each group has."""
+    return [len(distinct(X[:, group])[0]) for group in groups]
+
+
+def _shared_out(n: int, counts: list[int]) -> list[int]:
+    """The sizes of a lattice of at most n points, as even as the coordinates of its axes allow.
+
+    >>> _shared_out(50, [20, 9]), _shared_out(50, [20, 3]), _shared_out(10, [500, 60, 80])
+    ([7, 7], [16, 3], [2, 2, 2])
+    """
+    sizes = [1] * len(counts)
+    while True:
+        room = [i for i, size in enumerate(sizes) if size < counts[i]]
+        room = [i for i in room if prod(sizes) // sizes[i] * (sizes[i] + 1) <= n]
+        if not room:
+            return sizes
+        sizes[min(room, key=lambda i: sizes[i])] += 1
 
 
 def _per_group(

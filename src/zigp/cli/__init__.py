@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from zigp.cli import commands
 
@@ -12,14 +15,24 @@ __all__ = ["app", "main"]
 app = commands.app
 
 
+class _StoppedError(BaseException):
+    """A signal asked us to end; what is on its way to a file is cleared away as it passes."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
 def main() -> None:
     """What the `zigp` command runs: a mistake is a sentence on stderr, never a traceback."""
     _remember_compiled()
     debug = "--debug" in sys.argv
     try:
-        app()
-    except KeyboardInterrupt:
-        sys.exit("Stopped. Nothing was written.")
+        with _stoppable():
+            app()
+    except _StoppedError as stopped:
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(128 + stopped.number)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -36,6 +49,22 @@ def main() -> None:
             f"This should not have happened: {type(error).__name__}: {_sentence(error)} Run it "
             "again with --debug, and report what that shows."
         )
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Ctrl-C and a request to end are raised as an error, so that nothing half-written is left."""
+
+    def stop(number: int, frame: object) -> None:
+        raise _StoppedError(number)
+
+    asked = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    before = {number: signal.signal(number, stop) for number in asked}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _sentence(error: BaseException) -> str:

@@ -16,8 +16,12 @@ from zigp.cli.options import (
     Likelihood,
     ModelName,
     as_toml,
+    command_of,
+    finite,
+    given,
     listed,
-    sizes,
+    positive,
+    share,
     use_device,
 )
 
@@ -47,14 +51,18 @@ Model = Annotated[
 ]
 Noise = Annotated[Likelihood, typer.Option(help="What is observed; auto decides by the values.")]
 Kernels = Annotated[Kernel, typer.Option(help="How smooth: matern12 is roughest.")]
-Inducing = Annotated[str | None, typer.Option(help="Inducing points: 200, or lat,lon=50,hour=200.")]
+Inducing = Annotated[
+    str | None, typer.Option(help="Inducing points: 200 in all, or lat,lon=50,hour=200.")
+]
 Steps = Annotated[int | None, typer.Option(help="Training steps.", min=1)]
-Seconds = Annotated[float | None, typer.Option(help="Stop training after so many seconds.")]
+Seconds = Annotated[
+    float | None, typer.Option(help="Stop training after so many seconds.", callback=positive)
+]
 BatchSize = Annotated[int | None, typer.Option(help="Rows looked at in a step; else all.", min=1)]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 Precision = Annotated[Dtype, typer.Option(help="float32 needs half the memory.")]
 On = Annotated[Device, typer.Option(help="What to compute on.")]
-Out = Annotated[Path, typer.Option(help="The file to write.")]
+Out = Annotated[str, typer.Option(help="The file to write.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite what is there.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 WriteConfig = Annotated[
@@ -63,8 +71,21 @@ WriteConfig = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show where in the code a mistake arose.")]
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"zigp {version('zigp')}")
+        raise typer.Exit
+
+
 @app.callback()
-def zigp() -> None:
+def zigp(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Say which zigp this is."),
+    ] = False,
+) -> None:
     """Zero-inflated Gaussian processes: regression where most observations are exactly zero."""
 
 
@@ -104,24 +125,18 @@ def fit(
     Example: zigp fit rain.csv --target rain_mm --space lat,lon --time hour --out rain.zigp
     """
     from zigp.cli.data import Columns
-    from zigp.cli.fitting import fit_file, make_model
+    from zigp.cli.fitting import Settings, fit_file, make_model
 
     if write_config:
         typer.echo(as_toml(context))
     use_device(device)
-    columns = Columns(target, listed(space), time, listed(inputs), listed(category), exposure)
-    settings = {
-        "kernel": kernel.value,
-        "n_inducing": sizes(inducing),
-        "steps": steps,
-        "max_seconds": max_seconds,
-        "batch_size": batch_size,
-        "random_state": seed,
-        "dtype": dtype.value,
-        "verbose": not quiet,
-    }
-    made = make_model(model.value, columns, likelihood.value, listed(gate_inputs), settings)
-    for line in fit_file(data, columns, made, out, start=from_, force=force):
+    columns = Columns.of(context.params)
+    settings = Settings.of(context.params, verbose=not quiet)
+    made = make_model(model.value, columns, settings)
+    for line in fit_file(
+        data, columns, made, out, start=from_, given=given(context), force=force,
+        command=command_of(context),
+    ):  # fmt: skip
         typer.echo(line, err=True)
 
 
@@ -132,10 +147,14 @@ def predict(
     out: Annotated[
         str, typer.Option(help="The file to write (.csv, .csv.gz, .parquet; .nc, .zarr), or -.")
     ] = "-",
-    level: Annotated[float, typer.Option(help="Of the interval from lower to upper.")] = 0.9,
+    level: Annotated[
+        float, typer.Option(help="Of the interval from lower to upper.", callback=share)
+    ] = 0.9,
     below: Annotated[
-        float | None, typer.Option(help="Also the probability of an amount up to this.")
+        float | None,
+        typer.Option(help="Also the probability of an amount up to this.", callback=finite),
     ] = None,
+    prefix: Annotated[str, typer.Option(help="Put before the names of what is predicted.")] = "",
     chunk_rows: Annotated[int, typer.Option(help="Rows held in memory at once.", min=1)] = 50_000,
     device: On = Device.auto,
     force: Force = False,
@@ -144,22 +163,23 @@ def predict(
 ) -> None:
     """Predict at the rows of a table, or in the cells of a lattice.
 
-    To the columns of a table come mean, sd, prob_on where there is one, lower and upper.
+    To the columns of a table come mean, sd, prob_on where there is one, lower and upper. Columns
+    that the model does not look at stay as they are.
 
     Example: zigp predict rain.zigp new.csv --out predicted.csv
     """
-    from zigp.cli.predicting import predict_file
+    from zigp.cli.predicting import Asked, predict_file
 
     use_device(device)
-    count = predict_file(
-        model, data, out, level=level, below=below, rows=chunk_rows, force=force, quiet=quiet
-    )
+    asked = Asked(level, below, prefix)
+    count = predict_file(model, data, out, asked, rows=chunk_rows, force=force, quiet=quiet)
     if not quiet:
         typer.echo(f"Predicted {count:,} places.", err=True)
 
 
 @app.command()
 def evaluate(
+    context: typer.Context,
     data: Annotated[Path, typer.Argument(help=_DATA)],
     target: Target,
     space: Space = None,
@@ -174,7 +194,8 @@ def evaluate(
         bool, typer.Option("--cv-random", help="Random rows, not stretches of time or regions.")
     ] = False,
     resolution: Annotated[
-        float | None, typer.Option(help="The step that the target is recorded in.")
+        float | None,
+        typer.Option(help="The step that the target is recorded in.", callback=positive),
     ] = None,
     likelihood: Noise = Likelihood.auto,
     kernel: Kernels = Kernel.matern32,
@@ -199,21 +220,12 @@ def evaluate(
     """
     from zigp.cli.data import Columns
     from zigp.cli.evaluating import evaluate_file
+    from zigp.cli.fitting import Settings
 
     use_device(device)
-    columns = Columns(target, listed(space), time, listed(inputs), listed(category), exposure)
-    settings = {
-        "kernel": kernel.value,
-        "n_inducing": sizes(inducing),
-        "steps": steps,
-        "max_seconds": max_seconds,
-        "batch_size": batch_size,
-        "random_state": seed,
-        "dtype": dtype.value,
-        "verbose": False,
-    }
+    columns, settings = Columns.of(context.params), Settings.of(context.params, verbose=False)
     evaluate_file(
-        data, columns, listed(models), likelihood.value, listed(gate_inputs), settings,
+        data, columns, listed(models), settings,
         folds=cv, at_random=cv_random, resolution=resolution, as_json=as_json, quiet=quiet,
     )  # fmt: skip
 
@@ -266,26 +278,75 @@ def info(
 
 
 @app.command()
+def report(
+    context: typer.Context,
+    model: Annotated[Path, typer.Argument(help="A file that `zigp fit` wrote.")],
+    data: Annotated[Path, typer.Option(help=f"What it was fitted to. {_DATA}")],
+    out: Annotated[str, typer.Option(help="The page to write (.html).")] = "report.html",
+    target: Annotated[
+        str | None, typer.Option(help="The column that was explained, if the model does not know.")
+    ] = None,
+    space: Annotated[
+        str | None, typer.Option(help="Two columns for the maps, east,north or lat,lon.")
+    ] = None,
+    time: Annotated[str | None, typer.Option(help="The column for the maps' slider.")] = None,
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Judge by rows that the model knows: nothing is fitted again."
+        ),
+    ] = False,
+    device: On = Device.auto,
+    force: Force = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Write one page about a model and its data, to open in any browser, offline.
+
+    To judge predictions the model and plain regression are fitted again without a fifth of the
+    rows, which takes about twice as long as `zigp fit` did; --quick leaves that out.
+
+    Example: zigp report rain.zigp --data rain.csv --out report.html
+    """
+    from zigp.cli.reporting import report_file
+
+    use_device(device)
+
+    def say(line: str) -> None:
+        if not quiet:
+            typer.echo(line, err=True)
+
+    report_file(
+        model, data, out, target=target, space=listed(space), time=time, refit=not quick,
+        force=force, command=command_of(context), say=say,
+    )  # fmt: skip
+    say(f"Report: {out}")
+
+
+@app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the figure.")] = Path("zigp-demo"),
+    context: typer.Context,
+    out: Annotated[Path, typer.Option(help="Folder for figure and report.")] = Path("zigp-demo"),
     seed: Annotated[int, typer.Option(help="Seed of the simulated rain.", min=0)] = 2018,
     debug: Debug = False,
 ) -> None:
-    """Fit simulated rain, score against plain GP regression, and draw what was found.
+    """Fit simulated rain, score against plain GP regression, draw, and write a report.
 
     Example: zigp demo --out rain-demo
     """
     from zigp.cli.printing import print_scores
-    from zigp.demo import run_demo
+    from zigp.demo import INPUTS, run_demo
+    from zigp.files import beside, check_writable
+    from zigp.report import Roles, write_report
 
     figure = out / "rain.png"
     try:
         out.mkdir(parents=True, exist_ok=True)
-        figure.open("ab").close()  # better now than after the fit
     except OSError as error:
         raise ValueError(
             f"Cannot write {figure}: {error.strerror}. Choose another --out."
         ) from None
+    check_writable(figure, force=True, endings=())  # better now than after the fit
     result = run_demo(seed)
     rain, stations = result.rain, len(result.rain[["lat", "lon"]].drop_duplicates())
     typer.echo(
@@ -293,8 +354,15 @@ def demo(
         f"of them zero; scores on the {result.held_out.sum()} that were held out:"
     )
     print_scores(result.scores)
-    result.figure.savefig(figure, dpi=130)
+    with beside(figure) as part:
+        result.figure.savefig(part, dpi=130, format="png")
     typer.echo(f"Figure: {figure}")
+    page = write_report(
+        result.model, rain[INPUTS], rain["rain_mm"], out / "report.html",
+        roles=Roles("rain_mm", ("lon", "lat"), "hour", "mm", on_earth=True),
+        trial=result.trial, command=command_of(context),
+    )  # fmt: skip
+    typer.echo(f"Report: {page} (open it in a browser)")
 
 
 class Experiment(StrEnum):

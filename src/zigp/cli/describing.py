@@ -19,20 +19,34 @@ def described(path: Path, *, as_json: bool) -> str:
     model = load(path)
     if hasattr(model, "likelihood_"):
         found |= {"likelihood": model.likelihood_, "noise": model.noise_}
+    if hasattr(model, "regressor_"):
+        parts = {"zero or not": model.classifier_, "amounts": model.regressor_}
+        found["trained"] = {name: part._summary()["trained"] for name, part in parts.items()}
+    if units := getattr(model, "units_", {}):
+        found["target"] = list(units)
     found["looks_wrong"] = model.sanity()
     if as_json:
         return json.dumps(found, indent=2, ensure_ascii=False)
     lines = [f"{path}: {found['estimator']}, written by zigp {found['library']}"]
+    if "target" in found:
+        lines.append(f"target      {', '.join(found['target'])}")
     if found.get("columns"):
         lines.append(f"columns     {', '.join(found['columns'])}")
     if "likelihood" in found:
         noise = ", ".join(f"{name} {value:.3g}" for name, value in found["noise"].items())
         lines.append(f"likelihood  {found['likelihood']}" + (f" ({noise})" if noise else ""))
-    if trained := found.get("trained"):
-        lines.append(
-            f"trained     {trained['rows']:,} rows, {trained['steps']} steps in "
-            f"{trained['seconds']:.0f} s: {trained['stopped']}; bound {trained['bound']:,.1f}"
-        )
+    if "trained" in found:
+        trained = found["trained"]
+        parts = {"": trained} if "steps" in trained else trained
+        lines += [f"trained     {_in_words(name, part)}" for name, part in parts.items()]
     for said in found["looks_wrong"]:
         lines.append(f"look at     {said}")
     return "\n".join(lines)
+
+
+def _in_words(name: str, trained: dict[str, Any]) -> str:
+    said = (
+        f"{trained['rows']:,} rows, {trained['steps']} steps in {trained['seconds']:.0f} s: "
+        f"{trained['stopped']}; bound {trained['bound']:,.1f}"
+    )
+    return f"{name}: {said}" if name else said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import numpy as np
 import typer
 
 from zigp.cli.data import Columns, Data, read_data
-from zigp.cli.fitting import in_groups, make_model
+from zigp.cli.fitting import Settings, in_groups, make_model
 from zigp.cli.printing import print_scores
 
 __all__ = ["evaluate_file"]
@@ -24,9 +25,7 @@ def evaluate_file(
     path: Path,
     columns: Columns,
     models: Sequence[str],
-    likelihood: str,
-    gate_inputs: Sequence[str],
-    settings: dict[str, Any],
+    settings: Settings,
     *,
     folds: int,
     at_random: bool,
@@ -38,6 +37,9 @@ def evaluate_file(
     from zigp.checking import cross_check
     from zigp.families import resolution_of
 
+    models = list(dict.fromkeys(models))
+    if not models:
+        raise ValueError(f"--models names none. Choose from {', '.join(_MODELS)}.")
     if unknown := [name for name in models if name not in _MODELS]:
         raise ValueError(f"There is no model {unknown[0]!r}. Choose from {', '.join(_MODELS)}.")
     data = _as_rows(read_data(path, columns), columns)
@@ -54,13 +56,7 @@ def evaluate_file(
             if name == "zero":
                 found = _zeros(data.y[split[1]], resolution)
             else:
-                own = likelihood if name == "zigp" else "auto"
-                gate = gate_inputs if name != "gp" else ()
-                effort = columns if name == "zigp" else _without_exposure(columns)
-                model = in_groups(make_model(name, effort, own, gate, settings), columns, data)
-                X = data.X
-                if columns.exposure and name != "zigp":
-                    X = X.drop(columns=columns.exposure)
+                model, X = _asked(name, columns, settings, data)
                 table = cross_check(model, X, data.y, cv=[split], resolution=resolution)
                 found = {str(k): float(v) for k, v in table.iloc[0].items()}
             rows.append({"model": name, "fold": fold} | found)
@@ -73,6 +69,17 @@ def evaluate_file(
     print_scores(_means(rows, models))
 
 
+def _asked(name: str, columns: Columns, settings: Settings, data: Data) -> tuple[Any, Any]:
+    """A model and what it looks at: options that belong to others are left out."""
+    if name == "zigp":
+        return in_groups(make_model(name, columns, settings), columns, data), data.X
+    gate = [] if name == "gp" else settings.gate_inputs
+    settings = replace(settings, likelihood="auto", gate_inputs=gate)
+    model = make_model(name, replace(columns, exposure=None), settings)
+    X = data.X.drop(columns=columns.exposure) if columns.exposure else data.X
+    return in_groups(model, columns, data), X
+
+
 def _as_rows(data: Data, columns: Columns) -> Data:
     """A lattice as the table of its cells, which can be split into folds."""
     from zigp.lattices import as_cells, is_lattice
@@ -83,12 +90,6 @@ def _as_rows(data: Data, columns: Columns) -> Data:
     return Data(cells.X, cells.y, data.notes, cells.groups)
 
 
-def _without_exposure(columns: Columns) -> Columns:
-    from dataclasses import replace
-
-    return replace(columns, exposure=None)
-
-
 def _folds(
     X: Any, columns: Columns, count: int, at_random: bool
 ) -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:
@@ -96,13 +97,18 @@ def _folds(
 
     from zigp.checking import folds
 
+    by, along = "random rows", list(X.columns)
     if columns.time and not at_random:
-        return "stretches of time", folds(X, "time", columns.time, count)
-    if columns.space and not at_random:
-        return "regions", folds(X, "space", list(columns.space), count)
-    if len(X) < count:
-        raise ValueError(f"{len(X)} rows cannot be split into {count} folds: lower --cv.")
-    return "random rows", list(KFold(count, shuffle=True, random_state=0).split(X))
+        by, along = "stretches of time", [columns.time]
+    elif columns.space and not at_random:
+        by, along = "regions", list(columns.space)
+    places = len(X) if by == "random rows" else len(X[along].drop_duplicates())
+    if places < count:
+        what = {"random rows": "rows", "stretches of time": "times", "regions": "places"}[by]
+        raise ValueError(f"{places:,} {what} cannot be split into {count} folds: lower --cv.")
+    if by == "random rows":
+        return by, list(KFold(count, shuffle=True, random_state=0).split(X))
+    return by, folds(X, "time" if columns.time else "space", along, count)
 
 
 def _zeros(y: np.ndarray, resolution: float) -> dict[str, float]:

@@ -2,89 +2,186 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from zigp.cli.data import Columns, Data, read_data
+from zigp.cli.options import listed, sizes
 from zigp.files import FileError, check_writable
 from zigp.lattices import is_lattice
 
-__all__ = ["fit_file", "in_groups", "make_model"]
+__all__ = ["Settings", "fit_file", "in_groups", "make_model"]
+
+_MODELS = ("ZeroInflatedGPRegressor", "HurdleGPRegressor", "SparseGPRegressor")
+# Options, and the settings of a model that they stand for, which a model that goes on keeps.
+_KEPT = {
+    "kernel": "kernel",
+    "inducing": "n_inducing",
+    "dtype": "dtype",
+    "likelihood": "likelihood",
+    "gate_inputs": "gate_inputs",
+    "exposure": "exposure",
+}
 
 
-def make_model(
-    name: str,
-    columns: Columns,
-    likelihood: str,
-    gate_inputs: Sequence[str],
-    settings: dict[str, Any],
-) -> Any:
+@dataclass(frozen=True)
+class Settings:
+    """How to fit, as options say it."""
+
+    likelihood: str
+    gate_inputs: list[str]
+    shared: dict[str, Any]  # by every model
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any], *, verbose: bool) -> Settings:
+        shared = {
+            "kernel": str(options["kernel"]),
+            "n_inducing": sizes(options["inducing"]),
+            "steps": options["steps"],
+            "max_seconds": options["max_seconds"],
+            "batch_size": options["batch_size"],
+            "random_state": options["seed"],
+            "dtype": str(options["dtype"]),
+            "verbose": verbose,
+        }
+        return cls(str(options["likelihood"]), listed(options["gate_inputs"]), shared)
+
+
+def make_model(name: str, columns: Columns, settings: Settings) -> Any:
     """The estimator that options describe; --likelihood is of zigp alone."""
     from zigp import HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
 
-    settings = settings | {"latlon": columns.latlon}
-    gate: dict[str, Any] = {"gate_inputs": list(gate_inputs)} if gate_inputs else {}
-    if name != "zigp" and (columns.exposure or (likelihood != "auto")):
+    shared = settings.shared | {"latlon": columns.latlon}
+    gate: dict[str, Any] = {"gate_inputs": settings.gate_inputs} if settings.gate_inputs else {}
+    if name != "zigp" and (columns.exposure or settings.likelihood != "auto"):
         raise ValueError("--exposure and --likelihood belong to --model zigp.")
     if name == "gp":
         if gate:
             raise ValueError("--gate-inputs belongs to --model zigp or hurdle.")
-        return SparseGPRegressor(**settings)
+        return SparseGPRegressor(**shared)
     if name == "hurdle":
-        return HurdleGPRegressor(combine="expectation", **gate, **settings)
+        return HurdleGPRegressor(combine="expectation", **gate, **shared)
     return ZeroInflatedGPRegressor(
-        likelihood=likelihood, exposure=columns.exposure, **gate, **settings
+        likelihood=settings.likelihood, exposure=columns.exposure, **gate, **shared
     )
 
 
 def in_groups(model: Any, columns: Columns, data: Data) -> Any:
-    """The model with the groups of columns that a lattice has, or that options name."""
-    if is_lattice(data.X) or data.groups:
+    """The model with the groups of columns that a lattice has, or that --inducing names."""
+    given = model.n_inducing
+    if data.groups:
+        if isinstance(given, dict):
+            model.set_params(n_inducing=_by_dimension(given, columns, data.groups))
         # Along axes of their own latitude and longitude have no common distance.
-        return model.set_params(column_groups=data.groups, latlon=None)
-    if isinstance(model.n_inducing, dict):
-        groups = {name: columns.of_group(name) for name in model.n_inducing}
-        model.set_params(column_groups=groups)
+        places = columns.latlon or ["nowhere"]
+        together = any(set(places) <= set(group) for group in data.groups.values())
+        return model.set_params(column_groups=data.groups, latlon=places if together else None)
+    if isinstance(given, dict):
+        named = {name: columns.of_group(name) for name in given}
+        have = [column for group in named.values() for column in group]
+        _check_sizes(have, [name for name in data.X.columns if name != columns.exposure])
+        model.set_params(column_groups=named)
     return model
 
 
+def _by_dimension(
+    sizes: dict[str, int], columns: Columns, groups: dict[str, list[str]]
+) -> dict[str, int]:
+    """Numbers of inducing points by dimension, also where what runs along it is named."""
+    dims = {frozenset(group): dim for dim, group in groups.items()}
+    named = {dims.get(frozenset(columns.of_group(name)), name): n for name, n in sizes.items()}
+    _check_sizes(named, groups)
+    return named
+
+
+def _check_sizes(named: Collection[str], wanted: Collection[str]) -> None:
+    for name in named:
+        if name not in wanted:
+            raise ValueError(f"--inducing names {name!r}, but inputs are {', '.join(wanted)}.")
+    if missing := [name for name in wanted if name not in named]:
+        raise ValueError(
+            f"--inducing has no number for {missing[0]!r}: give one for every input, such as "
+            f"{','.join(f'{name}=20' for name in wanted)}, or one number for all."
+        )
+
+
 def fit_file(
-    path: Path, columns: Columns, model: Any, out: Path, *, start: Path | None, force: bool
+    path: Path,
+    columns: Columns,
+    model: Any,
+    out: str,
+    *,
+    start: Path | None,
+    given: Collection[str],
+    force: bool,
+    command: Sequence[str],
 ) -> Iterator[str]:
-    """Fit a model to a file and save it; what happened comes line by line."""
-    if out.resolve() == path.resolve():
+    """Fit a model to a file and save it; what happened comes line by line.
+
+    With a file to start from, its model goes on; what was given that it cannot heed is an error.
+    """
+    if Path(out).resolve() == path.resolve():
         raise FileError(f"--out {out} is the data: choose another name for the model.")
     check_writable(out, force, endings=())
-    data = read_data(path, columns)
-    yield from data.notes
     if start is not None:
-        model = _going_on(start, model, data)
-    if len(data.X) < 2 and not is_lattice(data.X):
+        model = _going_on(start, model, columns, given)
+    data = read_data(path, columns, like=None if start is None else model)
+    yield from data.notes
+    if not is_lattice(data.X) and len(data.X) < 2:
         raise FileError(f"{path} has a single row with a {columns.target}: too few to learn from.")
-    in_groups(model, columns, data).fit(data.X, data.y)
+    if start is None:
+        model = in_groups(model, columns, data)
+    elif not is_lattice(data.X):
+        data = _in_its_order(start, model, data)
+    model.fit(data.X, data.y)
+    if not is_lattice(data.X):
+        model.units_ = {columns.target: ""}  # as a lattice would have said
+    model.made_by_ = {  # for a report to tell
+        "command": list(command),
+        "space": list(columns.space),
+        "time": columns.time,
+    }
     yield from _summary(model)
     model.save(out)
     yield f"Saved {out}."
 
 
-def _going_on(path: Path, wanted: Any, data: Data) -> Any:
+def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str]) -> Any:
     """The model of a file, to be trained on for the steps that were asked for."""
     from zigp import load
 
     model = load(path)
-    names = list(getattr(model, "feature_names_in_", ()))
-    have = list(data.X.columns) if hasattr(data.X, "columns") else names
-    if set(have) != set(names):
+    if type(model).__name__ not in _MODELS:
+        raise FileError(f"{path} holds a {type(model).__name__}: train it on in Python.")
+    other = "" if type(model) is type(wanted) or "model" not in given else "model"
+    for option, setting in _KEPT.items():
+        have = [getattr(model, name, None) for name in (setting, f"{setting}_")]
+        if option in given and getattr(wanted, setting, None) not in have:
+            other = option
+    if columns.target not in (getattr(model, "units_", None) or {columns.target}):
+        other = "target"
+    if other:
         raise FileError(
-            f"{path} was fitted with {', '.join(names)}, not with {', '.join(map(str, have))}."
+            f"--{other.replace('_', '-')} is not what {path} was fitted with, and a model goes on "
+            "with its own settings: leave it out, or fit anew without --from."
         )
-    for setting in ("steps", "max_seconds", "batch_size", "verbose"):
-        if (value := getattr(wanted, setting)) is not None:
-            model.set_params(**{setting: value})
-    return model.set_params(warm_start=True)
+    settings = ("steps", "max_seconds", "batch_size", "verbose")
+    new = {name: v for name in settings if (v := getattr(wanted, name)) is not None}
+    if "seed" in given:
+        new["random_state"] = wanted.random_state
+    return model.set_params(warm_start=True, **new)
+
+
+def _in_its_order(path: Path, model: Any, data: Data) -> Data:
+    """The same columns as a model was fitted with."""
+    names, have = list(getattr(model, "feature_names_in_", ())), list(data.X.columns)
+    if set(have) != set(names):
+        raise FileError(f"{path} was fitted with {', '.join(names)}, not with {', '.join(have)}.")
+    return Data(data.X[names], data.y)
 
 
 def _summary(model: Any) -> Iterator[str]:

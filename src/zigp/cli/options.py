@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from enum import StrEnum
+from math import inf, isfinite
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,7 +19,12 @@ __all__ = [
     "Likelihood",
     "ModelName",
     "as_toml",
+    "command_of",
+    "finite",
+    "given",
     "listed",
+    "positive",
+    "share",
     "sizes",
     "use_device",
 ]
@@ -59,25 +65,36 @@ class Device(StrEnum):
     gpu = "gpu"
 
 
+_NOT_KEPT = ("config", "write_config", "help")
+
+
 def _configured(context: typer.Context, path: Path | None) -> Path | None:
     """Options of a file become the defaults of this command; those typed go before them."""
     if path is None:
         return None
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"{path} is not TOML: {error}.") from None
-    known = {p.name for p in context.command.params if p.name} - {"config", "write_config"}
-    values = {name.replace("-", "_"): _as_typed(value) for name, value in given.items()}
-    if unknown := sorted(set(values) - known):
-        raise typer.BadParameter(
-            f"{path} sets {unknown[0]!r}, which is no option of this command. It has "
-            f"{', '.join(sorted(known))}."
-        )
+    known = _by_name(context)
+    values = {}
+    for name, value in found.items():
+        if (named := name.replace("-", "_")) not in known:
+            raise typer.BadParameter(
+                f"{path} sets {name!r}, which is no option of this command. It has "
+                f"{', '.join(sorted(known))}."
+            )
+        values[known[named]] = _as_typed(value)
     context.default_map = dict(context.default_map or {}) | values
     return path
+
+
+def _by_name(context: typer.Context) -> dict[str, str]:
+    """What options and arguments are called in a file, and inside."""
+    names = [str(p.name) for p in context.command.params if p.name not in _NOT_KEPT]
+    return {name.rstrip("_"): name for name in names}
 
 
 def _as_typed(value: Any) -> Any:
@@ -102,13 +119,54 @@ Config = Annotated[
 def as_toml(context: typer.Context) -> str:
     """What a command was run with, for --config to read."""
     lines = []
-    for name in (str(parameter.name) for parameter in context.command.params):
+    for called, name in _by_name(context).items():
         value = context.params.get(name)
-        if value is None or name in ("config", "write_config", "debug", "force", "out"):
+        if value is None or name in ("debug", "force", "out"):
             continue
         plain = value if isinstance(value, (bool, int, float)) else str(value)
-        lines.append(f"{name} = {json.dumps(plain, ensure_ascii=False)}")
+        lines.append(f"{called} = {json.dumps(plain, ensure_ascii=False)}")
     return "\n".join(lines)
+
+
+def given(context: typer.Context) -> set[str]:
+    """The options that were typed, or set in a file."""
+    sources = {name: context.get_parameter_source(name) for name in context.params}
+    return {name for name, source in sources.items() if source and source.name != "DEFAULT"}
+
+
+def command_of(context: typer.Context) -> list[str]:
+    """The command as it could be typed again: what was given on the command line."""
+    words = ["zigp", str(context.info_name)]
+    for param in context.command.params:
+        value = context.params.get(str(param.name))
+        if str(param.name) not in given(context):
+            continue
+        if param.param_type_name == "option":
+            words.append(param.opts[0])
+        if value is not True:
+            words.append(str(value))
+    return words
+
+
+def finite(value: float | None) -> float | None:
+    """A number, if there is one, that is neither infinite nor NaN."""
+    if value is not None and not isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
+def positive(value: float | None) -> float | None:
+    """A number, if there is one, above zero."""
+    if value is not None and not 0 < value < inf:
+        raise typer.BadParameter(f"{value:g} is not a positive number.")
+    return value
+
+
+def share(value: float) -> float:
+    """A number between 0 and 1."""
+    if not 0 < value < 1:
+        raise typer.BadParameter(f"{value:g} does not lie strictly between 0 and 1.")
+    return value
 
 
 def listed(names: str | None) -> list[str]:

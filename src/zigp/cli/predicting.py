@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import typer
 
-from zigp.cli.data import as_fitted
+from zigp.cli.data import as_fitted, taken_as_text
 from zigp.files import (
     LATTICES,
     TABLES,
@@ -23,65 +27,97 @@ from zigp.files import (
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["draw_to_file", "predict_file"]
+__all__ = ["Asked", "draw_to_file", "predict_file"]
+
+_CELLS = 1_000_000  # of a lattice, in memory at once
+
+
+class Asked(NamedTuple):
+    """What is to be predicted beside mean and standard deviation."""
+
+    level: float = 0.9
+    below: float | None = None
+    prefix: str = ""
 
 
 def predict_file(
-    model: Path,
-    data: Path,
-    out: str,
-    *,
-    level: float,
-    below: float | None,
-    rows: int,
-    force: bool,
-    quiet: bool,
+    model: Path, data: Path, out: str, asked: Asked, *, rows: int, force: bool, quiet: bool
 ) -> int:
     """Predictions for a file into another, a part at a time; how many there were."""
     from zigp import load
 
     fitted = load(model)
     if kind_of(data) in ("netcdf", "zarr"):
-        return _predict_lattice(fitted, data, out, level, force)
-    if fitted.table_ is None:
-        raise FileError(f"{model} was fitted without column names: predict with it in Python.")
+        return _predict_lattice(fitted, data, out, asked, force)
     check_writable(out, force, TABLES)
     count = 0
     with writing(out, force) as file:
-        for part in read_parts(data, rows):
-            file.add(_predicted(fitted, data, part, level, below))
+        for part in read_parts(data, rows, partial(taken_as_text, fitted)):
+            new = _predicted(fitted, as_fitted(data, part, fitted), asked)
+            file.add(_beside(data, part, new))
             count += len(part)
             if not quiet and count % rows == 0:
                 typer.echo(f"{count:,} rows", err=True)
     return count
 
 
-def _predicted(
-    model: Any, path: Path, part: pd.DataFrame, level: float, below: float | None
-) -> pd.DataFrame:
-    X = as_fitted(path, part, model)
-    mean, sd = model.predict(X, return_std=True)
-    new: dict[str, Any] = {"mean": mean, "sd": sd}
-    if hasattr(model, "prob_on"):
-        new["prob_on"] = model.prob_on(X)
-    inside = model.predict_interval(X, level)
-    new |= {"lower": inside["lower"], "upper": inside["upper"]}
-    if below is not None:
-        new[f"prob_below_{below:g}"] = model.prob_below(X, below)
+def _predicted(model: Any, X: pd.DataFrame, asked: Asked) -> dict[str, np.ndarray]:
+    """New columns; of several outputs each has its own."""
+    if hasattr(model, "classes_"):
+        if asked.below is not None:
+            raise ValueError("The model is a classifier, which has no amounts: leave --below out.")
+        found = {"class": model.predict(X), "prob_on": model.prob_on(X)}
+    else:
+        mean, sd = model.predict(X, return_std=True)
+        found = {"mean": mean, "sd": sd}
+        if hasattr(model, "prob_on"):
+            found["prob_on"] = model.prob_on(X)
+        inside = model.predict_interval(X, asked.level)
+        found |= {end: inside[end].to_numpy() for end in ("lower", "upper")}
+        if asked.below is not None:
+            found[f"prob_below_{asked.below:g}"] = model.prob_below(X, asked.below)
+    return _apart({f"{asked.prefix}{name}": values for name, values in found.items()}, model)
+
+
+def _apart(columns: Mapping[str, np.ndarray], model: Any) -> dict[str, np.ndarray]:
+    """Columns of several outputs [rows, P] as one for each of them."""
+    outputs = getattr(model, "_output_names", None)
+    if outputs is None:
+        return dict(columns)
+    return {
+        f"{name}_{output}": values[:, p]
+        for name, values in columns.items()
+        for p, output in enumerate(outputs)
+    }
+
+
+def _beside(path: Path, part: pd.DataFrame, new: Mapping[str, np.ndarray]) -> pd.DataFrame:
+    """The rows of a table with new columns."""
+    import pandas as pd
+
     if taken := [name for name in new if name in part.columns]:
         raise FileError(
             f"{path} has a column {taken[0]!r} already, which the prediction would be called: "
-            "rename it."
+            "rename it, or put a --prefix before what is predicted."
         )
-    return part.assign(**new)
+    return pd.concat([part, pd.DataFrame(dict(new), part.index)], axis=1)
 
 
-def _predict_lattice(model: Any, path: Path, out: str, level: float, force: bool) -> int:
+def _predict_lattice(model: Any, path: Path, out: str, asked: Asked, force: bool) -> int:
+    from zigp.prediction import block_of
+
+    if not hasattr(model, "predict_lattice"):
+        raise ValueError("The model is a classifier, which predicts at the rows of a table.")
     check_writable(out, force, endings=LATTICES)
-    tail = 0.5 * (1.0 - level)
-    answer = model.predict_lattice(read(path, lazy=True), (tail, 0.5, 1.0 - tail))
-    write_dataset(answer, out, force)
-    return int(answer["mean"].size)
+    tail = 0.5 * (1.0 - asked.level)
+    target: Any = read(path, lazy=True)
+    if find_spec("dask"):  # in parts, whatever the chunks of the file
+        names, sizes = list(target.sizes), tuple(target.sizes.values())
+        target = target.chunk(dict(zip(names, block_of(sizes, _CELLS), strict=True)))
+    answer = model.predict_lattice(target, (tail, 0.5, 1.0 - tail), asked.below)
+    count = int(answer["mean"].size)
+    write_dataset(answer.rename({name: asked.prefix + str(name) for name in answer}), out, force)
+    return count
 
 
 def draw_to_file(model: Path, data: Path, out: str, draws: int, seed: int, force: bool) -> None:
@@ -90,10 +126,13 @@ def draw_to_file(model: Path, data: Path, out: str, draws: int, seed: int, force
 
     from zigp import load
 
-    fitted, table = load(model), read(data)
-    if not isinstance(table, pd.DataFrame) or fitted.table_ is None:
-        raise FileError("Draws from a model need a table, and a model fitted on one.")
+    fitted = load(model)
+    if not hasattr(fitted, "sample"):
+        raise ValueError(f"{model} holds a {type(fitted).__name__}, which has no amounts to draw.")
+    table = read(data, text=partial(taken_as_text, fitted))
+    if not isinstance(table, pd.DataFrame):
+        raise FileError(f"{data} is a lattice: draws from a model need a table.")
     drawn = fitted.sample(as_fitted(data, table, fitted), draws, random_state=seed)
-    names = [f"draw_{i + 1}" for i in range(draws)]
+    new = _apart({f"draw_{i + 1}": one for i, one in enumerate(drawn)}, fitted)
     with writing(out, force) as file:
-        file.add(pd.concat([table, pd.DataFrame(drawn.T, table.index, names)], axis=1))
+        file.add(_beside(data, table, new))

@@ -1,5 +1,6 @@
 """Tables and lattices from files into pandas and xarray, and back; problems in plain words."""
 
+from zigp.files.atomic import beside
 from zigp.files.kinds import kind_of
 from zigp.files.output import LATTICES, TABLES, Output, check_writable, write_dataset, writing
 from zigp.files.problems import FileError
@@ -14,6 +15,7 @@ __all__ = [
     "as_levels",
     "as_numbers",
     "as_times",
+    "beside",
     "check_writable",
     "kind_of",
     "read",
