@@ -99,7 +99,9 @@ def written(page: str, outcomes: list[Outcome]) -> str:
         now = next(found)
         if match["printed"] is None:
             return match[0]
-        return match[0].replace(f"```text\n{match['printed']}", f"```text\n{now.printed.rstrip()}\n")
+        return match[0].replace(
+            f"```text\n{match['printed']}", f"```text\n{now.printed.rstrip()}\n"
+        )
 
     return _PYTHON.sub(replaced, page)
 
