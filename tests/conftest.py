@@ -30,6 +30,15 @@ def _in_session():
         yield
 
 
+@pytest.fixture(autouse=True, scope="module")
+def _forget_compiled_programs():
+    """Each holds several memory maps, of which Linux allows a process 65,530 in all."""
+    yield
+    import jax
+
+    jax.clear_caches()
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Where the paper's data are: $ZIGP_DATA, or shared/data beside the checkout."""

@@ -11,6 +11,7 @@ import numpy as np
 from zigp.datasets import simulate_rain
 from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.plots import component_maps
+from zigp.report.trial import Trial
 from zigp.scores import amount_scores
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ class Demo:
     held_out: np.ndarray
     scores: dict[str, dict[str, float]]
     figure: Figure
+    model: ZeroInflatedGPRegressor
+    trial: Trial
 
 
 def run_demo(seed: int = 2018, *, verbose: bool = True) -> Demo:
@@ -46,12 +49,19 @@ def run_demo(seed: int = 2018, *, verbose: bool = True) -> Demo:
         "GPr": SparseGPRegressor,
         "ZiGP": ZeroInflatedGPRegressor,
     }
+    fitted: dict[str, SparseGPRegressor | ZeroInflatedGPRegressor] = {}
     for name, make in estimators.items():
-        model = make(**where, verbose=verbose).fit(train[INPUTS], train["rain_mm"])
+        fitted[name] = model = make(**where, verbose=verbose).fit(train[INPUTS], train["rain_mm"])
         mean = np.asarray(model.predict(test[INPUTS]))
         scores[name] = amount_scores(y, mean, RESOLUTION)
     assert isinstance(model, ZeroInflatedGPRegressor)
-    return Demo(rain, held_out, scores, _figure(model, rain, held_out))
+    told = (
+        f"A fifth of the readings ({held_out.sum():,}), picked at random, was hidden from the "
+        "models while they were fitted; they are judged by what they predict there."
+    )
+    models = {"Plain GP": fitted["GPr"], "Zero-inflated GP": model}
+    trial = Trial(test[INPUTS], y, models, "Zero-inflated GP", told)
+    return Demo(rain, held_out, scores, _figure(model, rain, held_out), model, trial)
 
 
 def _figure(model: ZeroInflatedGPRegressor, rain: pd.DataFrame, held_out: np.ndarray) -> Figure:

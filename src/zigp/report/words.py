@@ -1,0 +1,162 @@
+"""What was learned, in sentences: distances and hours rather than length-scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import brentq
+
+from zigp.kernels import Categorical, Columns, Kernel, Linear, Periodic, Scaled, Stationary
+from zigp.latent import LatentGP
+from zigp.report.roles import Roles
+from zigp.runtime import entry_point
+
+__all__ = ["amount", "learned", "noise"]
+
+_LONG = 20.0  # times the extent of the data: as good as constant
+
+
+def amount(value: float, unit: str = "") -> str:
+    """A number as people write it, with three digits that count.
+
+    >>> amount(1234.5), amount(0.012345, "mm"), amount(3.0)
+    ('1,230', '0.0123 mm', '3')
+    """
+    if value == 0 or not np.isfinite(value):
+        text = f"{value:g}"
+    elif abs(value) >= 100:
+        digits = 2 - int(np.floor(np.log10(abs(value))))
+        text = f"{round(value, digits):,.0f}"
+    else:
+        text = f"{float(f'{value:.3g}'):.10g}"
+    return f"{text} {unit}".strip()
+
+
+@entry_point
+def learned(model: Any, roles: Roles) -> list[tuple[str, list[str]]]:
+    """What a fit says about amount and gate: a heading and sentences for each."""
+    if hasattr(model, "regressor_"):
+        parts = [
+            (f"Whether there is any {roles.target}", model.classifier_, "f"),
+            (f"How much {roles.target} there is", model.regressor_, "f"),
+        ]
+    elif hasattr(model, "prob_on"):
+        parts = [
+            (f"Where {roles.target} is switched on", model, "g"),
+            (f"How much {roles.target} there is where it is on", model, "f"),
+        ]
+    else:
+        parts = [(f"How {roles.target} varies", model, "f")]
+    return [(title, list(_latent(part, name, roles))) for title, part, name in parts]
+
+
+def _latent(model: Any, name: str, roles: Roles) -> Iterator[str]:
+    latent: LatentGP = model.model_.complete()[name]
+    names = [str(n) for n in getattr(model, "feature_names_in_", range(model.n_features_in_))]
+    for kernel, group, Z in zip(latent.kernels, latent.columns, latent.Z, strict=True):
+        called = [names[c] for c in group]
+        yield from _kernel(kernel, called, np.asarray(Z), model, roles)
+
+
+def _kernel(
+    kernel: Kernel, names: Sequence[str], Z: np.ndarray, model: Any, roles: Roles
+) -> Iterator[str]:
+    match kernel:
+        case Columns():
+            chosen = list(kernel.columns)
+            inner = [names[c] for c in chosen]
+            yield from _kernel(kernel.kernel, inner, Z[:, chosen], model, roles)
+        case Scaled():
+            yield from _kernel(kernel.kernel, names, Z, model, roles)
+        case Stationary():
+            yield from _distances(kernel, names, Z, model, roles)
+        case Periodic():
+            yield f"It repeats every {kernel.period:g} {' and '.join(names)}."
+        case Linear():
+            yield f"It changes in straight lines with {' and '.join(names)}."
+        case Categorical():
+            alike = np.atleast_1d(np.asarray(kernel.similarity))
+            for name, one in zip(names, np.broadcast_to(alike, len(names)), strict=True):
+                yield f"Different levels of {name} are {one:.0%} correlated."
+        case _:
+            for part in getattr(kernel, "terms", ()) or getattr(kernel, "factors", ()):
+                yield from _kernel(part, names, Z, model, roles)
+
+
+def _distances(
+    kernel: Stationary, names: Sequence[str], Z: np.ndarray, model: Any, roles: Roles
+) -> Iterator[str]:
+    lengths = np.asarray(kernel.lengthscale, float)
+    half = lengths * _half(kernel)
+    if kernel.metric == "chordal":
+        yield f"{_it(roles)} {amount(float(half), 'km')} apart is half as correlated."
+        return
+    extents = np.ptp(Z, axis=0)
+    if half.ndim == 0:
+        named, far = " and ".join(names), float(extents.max())
+        yield _half_as(float(half), far, f"apart in {named}", f"{named} make", roles)
+        return
+    for name, one, far in zip(names, half, extents, strict=True):
+        if _is_time(model, name):
+            unit, per = ("days", 24.0) if one >= 48 else ("hours", 1.0)
+            yield _half_as(one / per, far / per, f"{unit} apart", "time makes", roles)
+        else:
+            yield _half_as(one, far, f"apart in {name}", f"{name} makes", roles)
+
+
+def _half_as(distance: float, extent: float, apart: str, what: str, roles: Roles) -> str:
+    if distance > _LONG * max(extent, 1e-300):
+        return f"{what[0].upper()}{what[1:]} next to no difference."
+    return f"{_it(roles)} {amount(distance)} {apart} is half as correlated."
+
+
+def _it(roles: Roles) -> str:
+    return roles.target[:1].upper() + roles.target[1:] if roles.target.isalpha() else roles.target
+
+
+def _is_time(model: Any, name: str) -> bool:
+    table = getattr(model, "table_", None)
+    return (
+        table is not None
+        and table.columns.get(name) is not None
+        and (table.columns[name].kind == "time")
+    )
+
+
+def _half(kernel: Stationary) -> float:
+    """The distance, in length-scales, at which values are half as correlated."""
+    return float(brentq(lambda r: float(kernel.correlation(jnp.asarray(r * r))) - 0.5, 1e-6, 50.0))
+
+
+def noise(model: Any, roles: Roles) -> str:
+    """How observations scatter around what was learned, in one sentence."""
+    found = getattr(model, "noise_", None)
+    if hasattr(model, "regressor_"):
+        found = {"sd": float(model.regressor_.noise_sd_)}
+    elif found is None:
+        found = {"sd": float(model.noise_sd_)}
+    unit = roles.unit
+    match found:
+        case {"off_sd": off, "on_sd": on}:
+            return (
+                f"Observations scatter by about {amount(off, unit)} where {roles.target} is off "
+                f"and by {amount(on, unit)} where it is fully on."
+            )
+        case {"sd": sd}:
+            return f"Observations scatter by about {amount(sd, unit)} around the signal."
+        case {"log_sd": sd}:
+            return (
+                f"Where there is any {roles.target}, two of three observations are within a factor "
+                f"of {amount(float(np.exp(sd)))} of what is typical."
+            )
+        case {"shape": shape}:
+            share = float(1.0 / np.sqrt(shape))
+            return f"Where there is any {roles.target}, it scatters by {share:.0%} of its mean."
+        case {"dispersion": r}:
+            sd = float(np.sqrt(10.0 + 100.0 / r))
+            return f"Counts around a mean of 10 have a standard deviation of {amount(sd)}."
+        case _:
+            return "Counts scatter as Poisson counts do."
