@@ -267,6 +267,12 @@ def test_numbers_that_are_dates_are_told(zigp, files, rain):
     assert notes[1].startswith("hour is read as plain numbers, though 20180625 looks like a date")
 
 
+def test_a_target_that_never_changes_is_told(files, rain):
+    rain.assign(rain_mm=0.0).to_csv(files / "rain.csv", index=False)
+    notes = read_data(files / "rain.csv", Columns("rain_mm", inputs=["hour"])).notes
+    assert notes == ("Every rain_mm is 0: there is nothing to tell rows apart by.",)
+
+
 def test_a_request_to_end_leaves_nothing_half_written(zigp, files, monkeypatch):
     _model(files)
     before = sorted(p.name for p in files.iterdir())

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from zigp.cli.options import listed
 from zigp.files import FileError, as_levels, as_numbers, as_times, read, refuse_gaps
 
@@ -97,7 +99,10 @@ def read_data(path: Path, columns: Columns, like: Any = None) -> Data:
         raise FileError(f"Column {columns.target!r} of {path} has no values at all.")
     if gaps := int((~seen).sum()):
         notes.append(f"{gaps:,} rows without {columns.target} are left out.")
-    return Data(inputs[seen], table.loc[seen, columns.target].to_numpy(), tuple(notes))
+    y = table.loc[seen, columns.target].to_numpy()
+    if len(y) > 1 and np.ptp(y) == 0:
+        notes.append(f"Every {columns.target} is {y[0]:g}: there is nothing to tell rows apart by.")
+    return Data(inputs[seen], y, tuple(notes))
 
 
 def _typed(path: Path, found: pd.DataFrame, names: list[str], columns: Columns) -> pd.DataFrame:
