@@ -125,6 +125,14 @@ def test_commands_in_pages_exist_with_their_options():
         assert given <= options_of(words[0]), f"{page}: zigp {' '.join(words)}"
 
 
+def test_every_command_has_its_help_on_the_page():
+    told = CliRunner().invoke(app, ["--help"]).output
+    names = re.findall(r"^  ([a-z]+) ", told[told.index("Commands") :], re.M)
+    assert {"fit", "predict", "evaluate"} < set(names)
+    page = (DOCS / "command-line.md").read_text()
+    assert [name for name in names if f"{{{{ help {name} }}}}" not in page] == []
+
+
 # -- tables and numbers -------------------------------------------------------------------------
 
 
