@@ -40,7 +40,7 @@ def learned(model: Any, roles: Roles) -> list[tuple[str, list[str]]]:
     """What a fit says about amount and gate: a heading and sentences for each."""
     if hasattr(model, "regressor_"):
         parts = [
-            (f"Whether there is any {roles.target}", model.classifier_, "f"),
+            (f"Whether there is any {roles.target}", model.classifier_, "g"),
             (f"How much {roles.target} there is", model.regressor_, "f"),
         ]
     elif hasattr(model, "prob_on"):
@@ -50,11 +50,13 @@ def learned(model: Any, roles: Roles) -> list[tuple[str, list[str]]]:
         ]
     else:
         parts = [(f"How {roles.target} varies", model, "f")]
-    return [(title, list(_latent(part, name, roles))) for title, part, name in parts]
+    return [
+        (title, list(_latent(part.model_.complete()[name], model, roles)))
+        for title, part, name in parts
+    ]
 
 
-def _latent(model: Any, name: str, roles: Roles) -> Iterator[str]:
-    latent: LatentGP = model.model_.complete()[name]
+def _latent(latent: LatentGP, model: Any, roles: Roles) -> Iterator[str]:
     names = [str(n) for n in getattr(model, "feature_names_in_", range(model.n_features_in_))]
     for kernel, group, Z in zip(latent.kernels, latent.columns, latent.Z, strict=True):
         called = [names[c] for c in group]
@@ -74,7 +76,8 @@ def _kernel(
         case Stationary():
             yield from _distances(kernel, names, Z, model, roles)
         case Periodic():
-            yield f"It repeats every {kernel.period:g} {' and '.join(names)}."
+            units = ["hours" if _is_time(model, name) else name for name in names]
+            yield f"It repeats every {kernel.period:g} {' and '.join(units)}."
         case Linear():
             yield f"It changes in straight lines with {' and '.join(names)}."
         case Categorical():
@@ -95,11 +98,11 @@ def _distances(
         yield f"{_it(roles)} {amount(float(half), 'km')} apart is half as correlated."
         return
     extents = np.ptp(Z, axis=0)
-    if half.ndim == 0:
+    if half.ndim == 0 and len(names) > 1:
         named, far = " and ".join(names), float(extents.max())
         yield _half_as(float(half), far, f"apart in {named}", f"{named} make", roles)
         return
-    for name, one, far in zip(names, half, extents, strict=True):
+    for name, one, far in zip(names, np.atleast_1d(half), extents, strict=True):
         if _is_time(model, name):
             unit, per = ("days", 24.0) if one >= 48 else ("hours", 1.0)
             yield _half_as(one / per, far / per, f"{unit} apart", "time makes", roles)
