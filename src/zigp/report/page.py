@@ -94,7 +94,7 @@ def write_report(
         headings=_SCORES,
         scores=_scores(verdict),
         coverage=[(f"{level:.0%}", f"{_inside(verdict, level):.1%}") for level in _LEVELS],
-        worst=_as_text(verdict.worst),
+        worst=_as_text(verdict.worst, exactly=len(table.columns)),
         inputs=roles.others([str(n) for n in model.feature_names_in_])[:_MOST_INPUTS],
         charts=drawn,
         maps=maps,
@@ -161,7 +161,7 @@ def _range(column: pd.Series) -> str:
         more = f" and {len(levels) - 6} more" if len(levels) > 6 else ""
         return f"{len(levels)} levels: {', '.join(levels[:6])}{more}"
     if pd.api.types.is_numeric_dtype(column.dtype):
-        return f"{amount(float(column.min()))} to {amount(float(column.max()))}"
+        return f"{column.min():.7g} to {column.max():.7g}"
     return f"{column.min()} to {column.max()}"
 
 
@@ -260,13 +260,17 @@ def _level(distance: float) -> str:
     return f"At some levels predicted probabilities are {distance:.1%} off."
 
 
-def _as_text(table: pd.DataFrame) -> dict[str, Any]:
-    def cell(value: Any) -> str:
-        return amount(float(value)) if isinstance(value, (int, float, np.number)) else str(value)
+def _as_text(table: pd.DataFrame, exactly: int) -> dict[str, Any]:
+    """The first columns, which are inputs, as they are; the others rounded."""
+
+    def cell(place: int, value: Any) -> str:
+        if not isinstance(value, (int, float, np.number)):
+            return str(value)
+        return f"{value:.10g}" if place < exactly else amount(float(value))
 
     return {
         "head": [str(name) for name in table.columns],
-        "rows": [[cell(v) for v in row] for row in table.itertuples(index=False)],
+        "rows": [[cell(*v) for v in enumerate(row)] for row in table.itertuples(index=False)],
     }
 
 
