@@ -6,15 +6,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 
 import jax
 from threadpoolctl import threadpool_limits
 
-__all__ = ["entry_point", "session"]
+__all__ = ["entry_point", "make_room", "session"]
 
 _lock = threading.Lock()
 _users = 0
 _limits: threadpool_limits | None = None
+_FULL = 0.5  # of the memory maps that a process may have
 
 
 @contextmanager
@@ -49,3 +51,19 @@ def entry_point[**P, T](method: Callable[P, T]) -> Callable[P, T]:
             return method(*args, **kwargs)
 
     return wrapped
+
+
+def make_room() -> None:
+    """Forget compiled programs once they hold half of the memory maps that Linux allows a process.
+
+    Each has several of them, and jaxlib crashes where it can get no more: after some hours of fits
+    that all differ in shape.
+    """
+    try:
+        with Path("/proc/self/maps").open("rb") as maps:
+            held = sum(1 for _ in maps)
+        allowed = int(Path("/proc/sys/vm/max_map_count").read_text())
+    except (OSError, ValueError):  # not Linux
+        return
+    if held > _FULL * allowed:
+        jax.clear_caches()

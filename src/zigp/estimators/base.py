@@ -30,7 +30,7 @@ from zigp.latent import LatentGP
 from zigp.lattices import as_cells, is_lattice
 from zigp.models import Model
 from zigp.progress import progress_bar
-from zigp.runtime import entry_point
+from zigp.runtime import entry_point, make_room
 from zigp.sanity import findings
 from zigp.training import Fit, Schedule, Settings, train, train_restarts
 
@@ -183,6 +183,7 @@ class SparseGP(GPSettings):
         >>> model.fit(X, y, sample_weight=np.ones(60)).n_rows_
         60
         """
+        make_room()
         dtype = self._dtype()
         X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "model_")
