@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
@@ -19,34 +20,26 @@ RESULTS = (ROOT / "docs" / "results.md").read_text()
 def test_the_readme_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == 1
     names: dict = {}
     for block in blocks:
         exec(compile(block, "README.md", "exec"), names)
     assert names["sd"].shape == names["on"].shape == (400,)
-    assert names["mean"].shape == (400, 2)
-    assert names["support"].shape == (400, 1, 2)
+    assert np.corrcoef(names["on"], names["X"][:, 0] > 5)[0, 1] > 0.9
     assert list(names["inside"]) == ["lower", "upper"]
-    assert len(names["total"]) == 2
-    assert set(names["parts"]) >= {"gate", "latent", "signal"}
-    assert names["model"].layout_.names == ("time", "lat", "lon")
-    assert names["filled"]["mean"].shape == (24, 8, 8)
-    assert not names["filled"].isnull().any().to_array().any()
-    assert names["doubts"] == []
-    assert Path("rain.zigp").stat().st_size > 1000
-    assert names["catch"].likelihood_ == "zinb"
-    assert names["nothing"][names["X"][:, 0] < 4].min() > 0.5 > names["nothing"].min()
-    assert abs(names["check"].mean()) < 0.2
 
 
 def test_the_commands_in_the_readme_run(tmp_path):
     commands = [line.split() for line in README.splitlines() if line.startswith("    zigp ")]
-    assert [command[1] for command in commands] == ["simulate", "fit", "predict", "evaluate"]
+    assert [command[1] for command in commands] == [
+        *("simulate", "fit", "predict", "evaluate", "report")
+    ]
     shorter = {"simulate": ["--hours", "30"], "fit": ["--steps", "5"], "evaluate": ["--steps", "5"]}
     for command in commands:
         typed = [str(ZIGP), *command[1:], *shorter.get(command[1], [])]
         done = subprocess.run(typed, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+    assert "rain_mm" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "predicted.csv").read_text().startswith("lat,lon,hour,rain_mm,mean,sd,")
 
 
