@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import kstest
 
 from zigp import ZeroInflatedGPRegressor
+from zigp.data import as_batch
 from zigp.families import FAMILIES, chosen_family, resolution_of
+from zigp.training import Settings, train, train_restarts
 
 N, NEW = 900, 3000
 # Each takes a while to compile: the others run with the slow tests.
@@ -279,3 +282,33 @@ def test_an_index_is_as_uncertain_as_its_draws(fitted):
     assert index["mean"].item() == pytest.approx(model.predict(grid).mean())
     assert drawn.mean() == pytest.approx(index["mean"].item(), abs=4 * drawn.std() / 20 + 1e-3)
     assert index["sd"].item() == pytest.approx(drawn.std(), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        family if family in EVERY_TIME else pytest.param(family, marks=pytest.mark.slow)
+        for family in FAMILIES
+    ],
+)
+def test_restarts_together_are_restarts_one_by_one(family):
+    X, y = draw(family, np.random.default_rng(0), 1.0, 60)
+    first = ZeroInflatedGPRegressor(likelihood=family, inputs="x", n_inducing=6, steps=1).fit(X, y)
+    data = as_batch(
+        X.to_numpy() - first.layout_.centre,
+        y / first.y_scale_,
+        np.ones(60),
+        first.layout_.groups,
+        "float64",
+    )
+
+    def other(leaf):
+        return leaf * 1.1 if np.issubdtype(leaf.dtype, np.floating) else leaf
+
+    models = [first.model_, jax.tree.map(other, first.model_)]
+    settings = Settings(steps=8)
+    together = train_restarts(models, data, settings)
+    for start, one in zip(models, together, strict=True):
+        alone = train(start, data, settings)
+        np.testing.assert_allclose(one.bounds, alone.bounds, rtol=1e-9)
+    assert together[0].bounds[0] != together[1].bounds[0]
