@@ -196,6 +196,7 @@ def test_sites_may_have_names():
 # -- with real estimators -------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_fold_is_fitted_and_scored():
     y = np.clip(np.sin(TABLE["hour"]) + TABLE["east"] / 9, 0, None).round(1)
     model = ZeroInflatedGPRegressor(steps=20, n_inducing=6)

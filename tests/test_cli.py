@@ -28,6 +28,7 @@ def table_rows(text: str, bar: str) -> dict[str, list[float]]:
     return rows
 
 
+@pytest.mark.slow
 def test_demo_prints_scores_and_saves_a_figure_as_the_readme_says(tmp_path):
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -71,6 +72,7 @@ def test_help_shows_an_example(command, tmp_path):
     assert f"Example: zigp {command}" in done.stdout
 
 
+@pytest.mark.slow
 def test_what_was_compiled_serves_the_next_run(tmp_path, monkeypatch):
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -130,6 +130,7 @@ def test_options_from_a_file_go_behind_those_typed(zigp, files):
     np.testing.assert_array_equal(load("a.zigp").bounds_, load("b.zigp").bounds_)
 
 
+@pytest.mark.slow
 def test_a_lattice_in_and_out(zigp, files, rain, monkeypatch):
     cube = rain.assign(station=rain.groupby(["lat", "lon"]).ngroup())
     data = cube.set_index(["hour", "station"])["rain_mm"].to_xarray().to_dataset()
@@ -162,6 +163,7 @@ def test_a_lattice_in_and_out(zigp, files, rain, monkeypatch):
     np.testing.assert_allclose(one["quantile"], [0.1, 0.5, 0.9])
 
 
+@pytest.mark.slow
 def test_models_side_by_side(zigp, files):
     code, out, err = zigp(
         "evaluate", "rain.csv", *RAIN, *QUICK[:-1], "--models", "zero,gp,hurdle,zigp", "--cv", 2
@@ -206,6 +208,7 @@ def test_counts_levels_and_efforts(zigp, files):
     assert not Path("q.csv").exists()
 
 
+@pytest.mark.slow
 def test_what_is_not_looked_at_stays_as_it_stands(zigp, files, rain):
     _model(files)
     rain.assign(id=[f"{i:05d}" for i in range(len(rain))], code="NA", note="", mean="1.50").to_csv(
@@ -218,6 +221,7 @@ def test_what_is_not_looked_at_stays_as_it_stands(zigp, files, rain):
     assert all(line.startswith(f"{row},") for row, line in zip(given, found, strict=True))
 
 
+@pytest.mark.slow
 def test_classifiers_and_networks_predict_too(zigp, files, rain):
     _classifier(files)
     code, out, err = zigp("predict", "class.zigp", "rain.csv", "--quiet")
@@ -254,6 +258,7 @@ def test_info_tells_of_both_parts_of_a_hurdle(zigp, files, rain):
     assert about["trained"]["amounts"]["steps"] == 1
 
 
+@pytest.mark.slow
 def test_numbers_that_are_dates_are_told(zigp, files, rain):
     day = (20180625 + rain["hour"] % 4).astype(int)
     rain.assign(hour=day).drop_duplicates(["lat", "hour"]).to_csv("rain.csv", index=False)

@@ -455,6 +455,7 @@ def test_impossible_questions_are_named(fitted, call, message):
         call(fitted)
 
 
+@pytest.mark.slow
 def test_jax_is_left_as_it_was_by_every_method_also_from_a_thread():
     program = """
 import threading

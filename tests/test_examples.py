@@ -17,6 +17,7 @@ def printed(name, capsys, monkeypatch, tmp_path, *arguments):
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_rain(capsys, monkeypatch, tmp_path):
     out = printed("rain.py", capsys, monkeypatch, tmp_path)
     scores = {name: float(value) for name, value in re.findall(r"^ +(\w+) (-?[\d.]+)$", out, re.M)}
@@ -35,6 +36,7 @@ def test_catches(capsys, monkeypatch, tmp_path):
     assert float(index[0][1]) > 1.5 * float(index[-1][1])  # fewer from year to year
 
 
+@pytest.mark.slow
 def test_jura(capsys, monkeypatch, tmp_path, data_dir):
     out = printed("jura.py", capsys, monkeypatch, tmp_path, data_dir)
     errors = [float(value) for value in re.findall(r"error ([\d.]+) ppm", out)]

@@ -43,6 +43,7 @@ def predictions_of(row, table):
     return table[mine]
 
 
+@pytest.mark.slow
 def test_precipitation_scores_follow_from_its_predictions(reproduced):
     rows, table = results(reproduced, "precipitation")
     models = ["Zero", "GPc", "GPr", "GPcr", "GPcr0", "Hurdle", "ZiGP", "LightGBM", "scikit-lego"]
@@ -68,6 +69,7 @@ def test_precipitation_scores_follow_from_its_predictions(reproduced):
             assert value == pytest.approx(row[key], rel=1e-4, abs=2e-5), (row["model"], key)
 
 
+@pytest.mark.slow
 def test_predictions_are_of_the_folds_that_the_paper_drew(reproduced, data_dir):
     rain = load_precipitation(data_dir)
     _, table = results(reproduced, "precipitation")
@@ -89,6 +91,7 @@ def test_whole_hours_are_held_out(data_dir):
 
 
 @pytest.mark.parametrize("experiment", ["toy", "jura"])
+@pytest.mark.slow
 def test_errors_follow_from_predictions(reproduced, experiment):
     rows, table = results(reproduced, experiment)
     for row in rows:
@@ -100,12 +103,14 @@ def test_errors_follow_from_predictions(reproduced, experiment):
     assert len(rows) == sizes[experiment]
 
 
+@pytest.mark.slow
 def test_a_page_from_finished_experiments_is_the_same(reproduced, tmp_path):
     again = tmp_path / "again.md"
     reproduce("all", None, reproduced, fast=True, page=again, resume=True)
     assert again.read_text() == (reproduced / "page.md").read_text()
 
 
+@pytest.mark.slow
 def test_what_is_resumed_must_be_of_the_same_kind(reproduced):
     with pytest.raises(ValueError, match="holds a fast run of toy: resuming needs the same"):
         reproduce("all", None, reproduced, fast=False, resume=True)
@@ -119,6 +124,7 @@ def test_half_written_results_are_told_so(tmp_path):
         reproduce("toy", None, tmp_path, resume=True)
 
 
+@pytest.mark.slow
 def test_figures_and_pages_are_written(reproduced):
     figures = sorted(path.name for path in reproduced.glob("*/*.png"))
     assert [name.split("-")[0] for name in figures] == [f"figure{i}" for i in (1, 2, 3, 4, 5)]

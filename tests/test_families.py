@@ -200,6 +200,7 @@ def test_an_exposure_multiplies_the_amount(family):
     assert model.predict(one)[clear] == pytest.approx(0.95 * truth[clear], rel=0.3)
 
 
+@pytest.mark.slow
 def test_exposures_count_the_same_on_a_lattice_in_rows_and_in_minibatches():
     rng = np.random.default_rng(3)
     s, t = np.meshgrid(np.arange(6.0), np.arange(8.0), indexing="ij")

@@ -126,6 +126,7 @@ def test_unknown_choices_are_refused():
         HurdleGPRegressor(steps=2, n_inducing=4).fit(X, y).prob_zero(X, -1.0)
 
 
+@pytest.mark.slow
 def test_warm_start_goes_on_from_both_parts_with_the_settings_of_now():
     X, y = bumps()
     model = HurdleGPRegressor(warm_start=True, n_inducing=10, steps=60).fit(X, y)
@@ -137,6 +138,7 @@ def test_warm_start_goes_on_from_both_parts_with_the_settings_of_now():
         model.set_params(kernel="matern12").fit(X, y)
 
 
+@pytest.mark.slow
 def test_totals_are_of_the_distribution_also_where_predict_decides(fitted):
     decided = HurdleGPRegressor.from_parts(fitted.classifier_, fitted.regressor_)
     assert decided.combine == "class"

@@ -238,6 +238,7 @@ def test_questions_about_rows_are_not_answered_for_lattices(fitted):
         fitted.prob_on(cube())
 
 
+@pytest.mark.slow
 def test_several_outputs_and_an_exposure():
     data = cube().to_dataset().assign(snow=0.5 * cube(), hours=("time", np.full(12, 2.0)))
     network = GPNetworkRegressor(1, n_restarts=1, steps=5)
@@ -264,6 +265,7 @@ def test_several_outputs_and_an_exposure():
             as_cells(wrong, "rain", exposure="hours")
 
 
+@pytest.mark.slow
 def test_a_hurdle_takes_lattices_too():
     model = HurdleGPRegressor(combine="expectation", **QUICK).fit(cube())
     assert model.classifier_.on_lattice_

@@ -49,6 +49,7 @@ def test_all_restarts_are_kept_and_the_best_is_used(fitted):
     assert len(set(np.round(reached, 6))) == 3  # they started from different places
 
 
+@pytest.mark.slow
 def test_quantiles_samples_and_aggregates_for_every_output(fitted):
     interval = fitted.predict_interval(X_NEW, 0.9)
     assert list(interval.columns) == [
@@ -84,6 +85,7 @@ def test_parts_add_up_to_the_prediction(fitted):
     assert np.all((parts.support > 0) & (parts.support < 1))
 
 
+@pytest.mark.slow
 def test_what_is_known_of_one_output_tells_of_the_other():
     """Outputs that share what is local to a site, as only latent noise can say."""
     rng = np.random.default_rng(0)
@@ -120,6 +122,7 @@ def test_missing_outputs_are_predicted():
 
 
 @pytest.mark.parametrize("transform", ["log1p", pytest.param("log", marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_transforms_come_back_as_mean_or_median(transform):
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 6, size=(300, 1))
@@ -136,6 +139,7 @@ def test_transforms_come_back_as_mean_or_median(transform):
     np.testing.assert_allclose((mean + shift) / (median + shift), np.exp(0.125), rtol=0.1)
 
 
+@pytest.mark.slow
 def test_a_transform_keeps_quantiles_bounds_and_draws_consistent():
     X, Y = two_outputs()
     Y = np.exp(Y / [50, 2])
@@ -164,6 +168,7 @@ def test_a_transform_keeps_quantiles_bounds_and_draws_consistent():
     ],
     ids=lambda s: "-".join(s),
 )
+@pytest.mark.slow
 def test_choices_all_fit(settings):
     X, Y = two_outputs()
     model = GPNetworkRegressor(2, **FAST, **settings).fit(X, Y)
@@ -171,6 +176,7 @@ def test_choices_all_fit(settings):
     assert np.sqrt(np.mean(residual**2)) < 0.35
 
 
+@pytest.mark.slow
 def test_a_network_on_a_lattice():
     rng = np.random.default_rng(0)
     sites, hours = rng.uniform(0, 4, (6, 2)), np.arange(20.0)
@@ -275,6 +281,7 @@ def test_known_outputs_must_have_the_models_columns(fitted):
 
 
 @pytest.mark.parametrize("how", [{"latent_noise": True}, {"y_transform": "log"}])
+@pytest.mark.slow
 def test_a_y_of_one_dimension_gives_answers_of_one(how):
     rng = np.random.default_rng(3)
     X = rng.uniform(0, 5, (40, 2))

@@ -159,6 +159,7 @@ def test_open_gates_turn_the_sparse_network_into_the_plain_one():
 
 
 @pytest.mark.parametrize("gated", [False, True])
+@pytest.mark.slow
 def test_one_output_and_a_weight_of_one_is_regression(gated):
     """Q = P = 1 and W = 1: GP regression, and with a gate the zero-inflated GP."""
     f, g = random_latent(1), random_latent(2, prior_mean=-0.3)
@@ -202,6 +203,7 @@ def test_relabelling_latents_changes_nothing(latent_noise):
 
 
 @pytest.mark.parametrize("latent_noise", [None, np.array([0.4, 0.6])])
+@pytest.mark.slow
 def test_flipping_the_sign_of_a_latent_and_its_weights_changes_nothing(latent_noise):
     model, batch = random_network(9, latent_noise=latent_noise), random_outputs(9)
 
@@ -270,6 +272,7 @@ def test_a_row_without_outputs_changes_nothing(latent_noise):
     np.testing.assert_allclose(bound(model, longer), bound(model, batch), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_networks_on_a_lattice_and_with_shared_inducing_inputs():
     for shared in (False, True):
         model = random_network(12, shared=shared)

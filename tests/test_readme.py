@@ -29,6 +29,7 @@ def test_the_readme_runs(tmp_path, monkeypatch):
     assert list(names["inside"]) == ["lower", "upper"]
 
 
+@pytest.mark.slow
 def test_the_commands_in_the_readme_run(tmp_path):
     commands = [line.split() for line in README.splitlines() if line.startswith("    zigp ")]
     assert [command[1] for command in commands] == [

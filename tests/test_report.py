@@ -181,6 +181,7 @@ def test_more_rows_than_a_screen_shows_are_thinned_by_whole_times():
 # -- scores ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_models_are_judged_by_rows_that_were_hidden_from_them(rain):
     X, y = rain[["lat", "lon", "hour"]], rain["rain_mm"].to_numpy()
     kind = ZeroInflatedGPRegressor(steps=3, n_inducing=5)
@@ -297,11 +298,14 @@ def browser():
 
 
 def opened(browser, page: Path, width: int = 1200) -> None:
+    from selenium.webdriver.support.ui import WebDriverWait
+
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     browser.get_log("browser"), browser.get_log("performance")
     browser.get(page.as_uri())
-    assert browser.execute_script("return document.querySelectorAll('.js-plotly-plot').length") > 5
+    drawn = "return document.querySelectorAll('.js-plotly-plot .main-svg').length"
+    WebDriverWait(browser, 60).until(lambda b: b.execute_script(drawn) > 10)  # two each
 
 
 def kept(browser, name: str) -> None:
