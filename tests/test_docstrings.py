@@ -31,7 +31,14 @@ ESTIMATORS = [
     if isinstance(one, type) and hasattr(one, "fit")
 ]
 # What takes long to compile, and is compiled by the everyday tests of these estimators already.
-SLOW = ("GPNetworkRegressor", "HurdleGPRegressor", "predict_lattice", "NetworkParts", "zigp.plots")
+SLOW = (
+    "GPNetworkRegressor",
+    "HurdleGPRegressor",
+    "predict_lattice",
+    "NetworkParts",
+    "zigp.plots",
+    "write_report",
+)
 NEEDS_THE_DATA = ("load_precipitation", "load_toy", "load_jura")
 
 

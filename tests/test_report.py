@@ -24,7 +24,7 @@ from zigp.kernels import Categorical, Linear, Matern12, Periodic
 from zigp.report import Roles, Trial, write_report
 from zigp.report.maps import chosen_rows, maps_of
 from zigp.report.trial import judged
-from zigp.report.words import amount, learned, noise
+from zigp.report.words import amount, as_it_is, learned, noise
 
 HOSTILE = "<script>alert(1)</script>"
 ROLES = Roles("rain_mm", ("lon", "lat"), "hour", "mm", on_earth=True)
@@ -69,12 +69,12 @@ def test_lengths_are_told_as_distances_of_half_the_correlation():
     kernel = Matern12([2.0, 3.0])
     fixed = ("kernel",)
     fitted = SparseGPRegressor(kernel=kernel, steps=2, fixed=fixed, n_inducing=8).fit(X, y)
-    [(title, sentences)] = learned(fitted, Roles("catch"))
+    [(title, sentences)] = learned(fitted, Roles("catch", time="hour"))
     half = np.log(2.0)  # exp(−r) = ½
     assert title == "How catch varies"
     assert sentences == [
-        f"Catch {amount(2.0 * half)} apart in depth is half as correlated.",
-        f"Catch {amount(3.0 * half)} apart in hour is half as correlated.",
+        f"{amount(2.0 * half)} apart in depth it is half as correlated.",
+        f"{amount(3.0 * half)} hours apart it is half as correlated.",
     ]
 
 
@@ -88,7 +88,7 @@ def test_other_kernels_and_times_have_words_of_their_own():
     fitted = SparseGPRegressor(kernel=kernel, steps=2, fixed=("kernel",)).fit(X, np.arange(24.0))
     [(_, sentences)] = learned(fitted, Roles("y"))
     assert sentences == [
-        f"Y {amount(3.0 * np.log(2.0))} days apart is half as correlated.",
+        f"{amount(3.0 * np.log(2.0))} days apart it is half as correlated.",
         "Different levels of gear are 25% correlated.",
         "It repeats every 24 hours.",
         "It changes in straight lines with x.",
@@ -100,8 +100,8 @@ def test_kilometres_are_told_of_latitude_and_longitude(model):
     assert gate == "Where rain_mm is switched on"
     assert how_much == "How much rain_mm there is where it is on"
     for sentences in (first, second):
-        assert sentences[0].endswith(" km apart is half as correlated.")
-        assert sentences[1].endswith(" apart in hour is half as correlated.")
+        assert sentences[0].endswith(" km apart it is half as correlated.")
+        assert sentences[1].endswith(" hours apart it is half as correlated.")
     on, off = (amount(model.noise_[k], "mm") for k in ("on_sd", "off_sd"))
     assert noise(model, ROLES) == (
         f"Observations scatter by about {off} where rain_mm is off and by {on} where it is fully "
@@ -117,6 +117,32 @@ def test_places_and_time_are_found_by_what_is_known(model):
     assert (found.places, found.time, found.on_earth) == (("lon", "lat"), "hour", True)
     with pytest.raises(ValueError, match="has no column 'week'; it has lat, lon, hour"):
         Roles.of(model, time="week")
+
+
+def test_columns_that_no_map_can_be_drawn_by_are_told(model, rain):
+    with pytest.raises(ValueError, match="A map needs two columns, such as lon,lat; not lat"):
+        Roles.of(model, space=["lat"])
+    with pytest.raises(ValueError, match="'lat' is not what the model explains"):
+        Roles.of(model, target="lat")
+    X = rain[["lat", "hour"]].assign(gear=pd.Categorical(np.where(rain["lon"] > 25, "a", "b")))
+    other = SparseGPRegressor(steps=1, n_inducing=4).fit(X, rain["rain_mm"])
+    with pytest.raises(ValueError, match="'gear' holds no numbers"):
+        Roles.of(other, space=["lat", "gear"])
+    assert Roles.of(other).places is None
+    assert not Roles.of(other, space=["hour", "lat"]).on_earth
+
+
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        (1000239.0, "1000239"),
+        (20240101, "20240101"),
+        (pd.Timestamp("2024-03-31 01:00", tz="Europe/Helsinki"), "2024-03-31 01:00+02:00"),
+        (pd.Timestamp("2024-03-31 01:00:07"), "2024-03-31 01:00:07"),
+    ],
+)
+def test_inputs_keep_all_their_digits(time, text):
+    assert as_it_is(time) == text
 
 
 # -- maps -----------------------------------------------------------------------------------------
@@ -169,6 +195,23 @@ def test_the_page_of_the_real_rain_has_room_to_spare_below_8_megabytes():
     assert len(text) + len(get_plotlyjs()) < 7.5e6
 
 
+def test_rows_at_one_place_and_time_are_shown_by_their_mean():
+    X = pd.DataFrame({"lon": [1.0, 1.0, 2.0], "lat": 0.0, "hour": 5})
+    maps = maps_of(X, ROLES, np.arange(3), {"observed": np.array([-1.0, 3.0, 0.0])}, "")
+    np.testing.assert_array_equal(maps.values["observed"], [1.0, 0.0])
+    assert maps.note == "Rows at the same place and time are shown by their mean."
+    zero = np.frombuffer(base64.b64decode(maps.packed()["zero"]), "u1")
+    np.testing.assert_array_equal(zero, [0, 1])
+
+
+def test_more_places_than_a_screen_shows_are_thinned():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(40_000, 2)), columns=["lon", "lat"])
+    rows, note = chosen_rows(X, Roles("catch", ("lon", "lat")))
+    assert len(rows) == 30_000
+    assert note == "30,000 of the 40,000 rows are shown, picked at random."
+
+
 def test_more_rows_than_a_screen_shows_are_thinned_by_whole_times():
     hours, places = 2000, 200
     X = pd.DataFrame({"hour": np.repeat(np.arange(hours), places), "lat": 0.0, "lon": 0.0})
@@ -199,7 +242,9 @@ def test_models_are_judged_by_rows_that_were_hidden_from_them(rain):
     rmse = np.sqrt(np.mean((mean - trial.y) ** 2))
     assert verdict.scores["Zero-inflated GP"]["rmse"] == pytest.approx(rmse)
     assert verdict.scores["Always zero"]["mae"] == pytest.approx(trial.y.mean())
-    errors = np.abs(verdict.worst["rain_mm observed"] - verdict.worst["predicted"]).to_numpy()
+    inputs, found = verdict.worst
+    assert list(inputs) == ["lat", "lon", "hour"]
+    errors = np.abs(found["rain_mm observed"] - found["predicted"]).to_numpy()
     assert (np.diff(errors) <= 0).all()
     assert errors[0] == pytest.approx(np.abs(mean - trial.y).max())
 

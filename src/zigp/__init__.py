@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zigp import checking, datasets, kernels, plots, special
+    from zigp import checking, datasets, kernels, plots, report, special
     from zigp.estimators import (
         GPNetworkRegressor,
         HurdleGPRegressor,
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     )
     from zigp.storage import load
 
-_MODULES = ("checking", "datasets", "kernels", "plots", "special")
+_MODULES = ("checking", "datasets", "kernels", "plots", "report", "special")
 _WHERE = {"load": "zigp.storage"}
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "kernels",
     "load",
     "plots",
+    "report",
     "special",
 ]
 

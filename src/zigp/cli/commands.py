@@ -318,7 +318,7 @@ def report(
 
     report_file(
         model, data, out, target=target, space=listed(space), time=time, refit=not quick,
-        force=force, command=command_of(context), say=say,
+        verbose=not quiet, force=force, command=command_of(context), say=say,
     )  # fmt: skip
     say(f"Report: {out}")
 

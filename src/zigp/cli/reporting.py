@@ -22,6 +22,7 @@ def report_file(
     space: Sequence[str],
     time: str | None,
     refit: bool,
+    verbose: bool,
     force: bool,
     command: Sequence[str],
     say: Callable[[str], object],
@@ -43,7 +44,7 @@ def report_file(
     for note in read.notes:
         say(note)
     table = _as_table(fitted, read, roles.target)
-    trial = Trial.of(fitted, table.X, table.y, seen=not refit, say=say)
+    trial = Trial.of(fitted, table.X, table.y, seen=not refit, verbose=verbose, say=say)
     write_report(fitted, table.X, table.y, out, roles=roles, trial=trial, command=command, say=say)
 
 

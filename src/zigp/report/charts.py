@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from zigp.families import resolution_of
 from zigp.report.maps import Maps
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, Verdict
@@ -35,11 +36,15 @@ def amounts(y: np.ndarray, roles: Roles) -> Chart:
     on = y[y != 0]
     spread = np.log10(on.max() / on.min()) if len(on) and np.all(on > 0) else 0.0
     wide = spread > 1.5
-    edges = (
-        np.geomspace(on.min(), on.max(), _BINS + 1)
-        if wide
-        else np.linspace(on.min(initial=0.0), on.max(initial=1.0), _BINS + 1)
-    )
+    ends = (on.min(), on.max()) if len(on) else (0.0, 1.0)
+    if ends[0] == ends[1]:
+        ends = (ends[0] - 0.5 * abs(ends[0]), ends[1] + 0.5 * abs(ends[1]))
+    step, bins = resolution_of(y), _BINS
+    if not wide and len(on):  # no bin is narrower than the step of the data
+        ends = (ends[0] - 0.5 * step, ends[1] + 0.5 * step)
+        bins = int(np.clip(round((ends[1] - ends[0]) / step), 1, _BINS))
+    spaced = np.geomspace if wide else np.linspace
+    edges = spaced(float(ends[0]), float(ends[1]), bins + 1)
     count, _ = np.histogram(on, edges)
     middle = np.sqrt(edges[1:] * edges[:-1]) if wide else 0.5 * (edges[1:] + edges[:-1])
     bars = {
@@ -57,7 +62,7 @@ def amounts(y: np.ndarray, roles: Roles) -> Chart:
 def over_time(X: pd.DataFrame, y: np.ndarray, roles: Roles) -> Chart:
     """How often and how much, over time."""
     column = X[str(roles.time)]
-    groups, middle = _binned(column, 120)
+    groups, middle = _binned(column, int(np.clip(len(y) // 20, 12, 120)))
     table = pd.DataFrame({"on": (y != 0).astype(float), "mean": y}).groupby(groups).mean()
     x = [middle[i] for i in table.index]
     share = _trace(x, table["on"], "share that is not zero", _BLUE)
@@ -69,6 +74,7 @@ def over_time(X: pd.DataFrame, y: np.ndarray, roles: Roles) -> Chart:
         "overlaying": "y",
         "side": "right",
         "showgrid": False,
+        "nticks": 5,
         "rangemode": "tozero",
     }
     return chart
@@ -170,7 +176,7 @@ def along(X: pd.DataFrame, y: np.ndarray, mean: np.ndarray, name: str, roles: Ro
     """Means over parts of one input's range, observed and predicted."""
     if X[name].dtype == "category":
         groups: Any = X[name].astype(str).to_numpy()
-        middle: Any = {level: level for level in np.unique(groups)}
+        middle: Any = {level: escape(level) for level in np.unique(groups)}
     else:
         groups, middle = _binned(X[name], 12)
     table = pd.DataFrame({"observed": y, "predicted": mean}).groupby(groups).mean()
@@ -285,8 +291,8 @@ def _binned(column: pd.Series, most: int) -> tuple[np.ndarray, dict[int, Any]]:
 def _axis(column: pd.Series) -> list[Any]:
     """Values as plotly's axes take them."""
     if pd.api.types.is_numeric_dtype(column.dtype):
-        return _short(column)
-    return [str(one) for one in column]
+        return [float(one) for one in column]
+    return [escape(str(one)) for one in column]
 
 
 def _some(count: int) -> np.ndarray:

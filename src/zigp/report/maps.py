@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 
 from zigp.report.roles import Roles
+from zigp.report.words import as_it_is
 
 __all__ = ["Maps", "chosen_rows", "maps_of"]
 
 _MOST_CELLS = 150_000  # on all pictures together
+_MOST_PLACES = 30_000
 _MOST_PICTURES = 60  # where every row has a time of its own
 _ROWS_OF_A_TIME = 5  # at least, for a picture of its own
 _STEPS = 65_534  # that a value is rounded to, of its range; one more stands for nothing
@@ -29,7 +31,7 @@ class Maps:
     starts: np.ndarray  # [pictures + 1] of the cells of each picture
     labels: list[str]  # of the pictures
     values: dict[str, np.ndarray]  # [cells] of each kind of value
-    thinned: str  # what was left out, in words; or nothing
+    note: str  # what was left out or averaged, in words; or nothing
 
     def packed(self) -> dict[str, Any]:
         """As text: numbers of 16 bits, and what takes them back to values."""
@@ -46,6 +48,8 @@ class Maps:
             "starts": self.starts.tolist(),
             "labels": self.labels,
             "values": found,
+            "zero": _text(self.values["observed"] == 0, "u1"),
+            "note": self.note,
         }
 
 
@@ -56,15 +60,19 @@ def maps_of(
     assert roles.places is not None
     here = X.iloc[rows]
     picture, labels = _pictures(here, roles)
-    order = np.argsort(picture, kind="stable")
     where = here[list(roles.places)].to_numpy(float)
     places, place = np.unique(where, axis=0, return_inverse=True)
+    # One mark for each place in each picture: several rows there are averaged.
+    cells, cell = np.unique(picture * len(places) + place.reshape(-1), return_inverse=True)
+    count = np.bincount(cell)
+    if count.max() > 1:
+        note = f"{note} Rows at the same place and time are shown by their mean.".strip()
     return Maps(
         places,
-        place.reshape(-1)[order],
-        np.searchsorted(picture[order], np.arange(len(labels) + 1)),
+        cells % len(places),
+        np.searchsorted(cells // len(places), np.arange(len(labels) + 1)),
         labels,
-        {name: np.asarray(one, float)[order] for name, one in values.items()},
+        {name: np.bincount(cell, one) / count for name, one in values.items()},
         note,
     )
 
@@ -72,6 +80,10 @@ def maps_of(
 def chosen_rows(X: pd.DataFrame, roles: Roles) -> tuple[np.ndarray, str]:
     """Rows that a page has room for: whole times, evenly apart, or some rows of each."""
     rows = np.arange(len(X))
+    assert roles.places is not None
+    if len(X) > _MOST_PLACES and len(X[list(roles.places)].drop_duplicates()) > _MOST_PLACES:
+        some = np.sort(np.random.default_rng(0).permutation(rows)[:_MOST_PLACES])
+        return some, f"{_MOST_PLACES:,} of the {len(X):,} rows are shown, picked at random."
     if len(X) <= _MOST_CELLS:
         return rows, ""
     every = -(-len(X) // _MOST_CELLS)
@@ -117,9 +129,8 @@ def _as_number(column: pd.Series) -> np.ndarray:
 
 
 def _label(time: Any, name: str) -> str:
-    if isinstance(time, (int, float, np.number)):
-        return f"{name} {time:g}"
-    return str(time).removesuffix(" 00:00:00").removesuffix(":00")
+    text = as_it_is(time)
+    return f"{name} {text}" if isinstance(time, (int, float, np.number)) else text
 
 
 def _text(values: np.ndarray, dtype: str) -> str:

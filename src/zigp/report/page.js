@@ -1,6 +1,6 @@
 "use strict";
 const found = JSON.parse(document.getElementById("found").textContent);
-const config = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
+const config = { responsive: true, displayModeBar: window.innerWidth < 600 ? false : "hover", displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d", "autoScale2d"] };
 const common = {
   margin: { l: 56, r: 16, t: 10, b: 46 },
   font: { family: "system-ui, sans-serif", size: 12, color: "#1d2733" },
@@ -24,7 +24,7 @@ function unpack(text, Kind) {
 }
 
 function startMaps(maps) {
-  const place = unpack(maps.place, Uint32Array);
+  const place = unpack(maps.place, Uint32Array), zero = unpack(maps.zero, Uint8Array);
   const values = {};
   for (const [name, one] of Object.entries(maps.values)) {
     values[name] = { low: one.low, step: one.step, cells: unpack(one.cells, Uint16Array) };
@@ -39,18 +39,22 @@ function startMaps(maps) {
     const [start, end] = [maps.starts[at], maps.starts[at + 1]];
     const colour = { colorscale: shown.scale, cmin: shown.low, cmax: shown.high };
     if (grid) {
-      const z = grid.north.map(() => grid.east.map(() => null));
+      const empty = () => grid.north.map(() => grid.east.map(() => null));
+      const z = empty(), grey = empty();
       for (let i = start; i < end; i++) {
         const [row, column] = grid.cell[place[i]];
-        z[row][column] = value(shown.key, i);
+        if (shown.dry && zero[i]) grey[row][column] = 0;
+        else z[row][column] = value(shown.key, i);
       }
-      return [{ type: "heatmap", x: grid.east, y: grid.north, z, colorscale: shown.scale, zmin: shown.low,
+      const dry = { type: "heatmap", x: grid.east, y: grid.north, z: grey, showscale: false, hoverinfo: "skip",
+        colorscale: [[0, "#d4d8dd"], [1, "#d4d8dd"]] };
+      return [dry, { type: "heatmap", x: grid.east, y: grid.north, z, colorscale: shown.scale, zmin: shown.low,
         zmax: shown.high, colorbar: bar(shown), hovertemplate: "%{x}, %{y}: %{z:.3g}<extra></extra>" }];
     }
     const dry = { x: [], y: [] }, wet = { x: [], y: [], c: [] };
     for (let i = start; i < end; i++) {
       const v = value(shown.key, i), x = maps.east[place[i]], y = maps.north[place[i]];
-      if (shown.dry && value("observed", i) === 0) { dry.x.push(x); dry.y.push(y); }
+      if (shown.dry && zero[i]) { dry.x.push(x); dry.y.push(y); }
       else { wet.x.push(x); wet.y.push(y); wet.c.push(v); }
     }
     const size = maps.east.length > 400 ? 6 : 11;
@@ -64,12 +68,15 @@ function startMaps(maps) {
 
   const bar = shown => ({ thickness: 10, len: 0.9, title: { text: shown.unit, side: "right" }, tickfont: { size: 10 } });
   const escaped = text => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-  const pad = (v, r) => { const lo = Math.min(...v), hi = Math.max(...v), d = (hi - lo || 1) * r; return [lo - d, hi + d]; };
+  const pad = (v, r) => {
+    const lo = v.reduce((a, b) => Math.min(a, b)), hi = v.reduce((a, b) => Math.max(a, b)), d = (hi - lo || 1) * r;
+    return [lo - d, hi + d];
+  };
   const layout = Object.assign({}, common, {
     margin: { l: 50, r: 8, t: 6, b: 42 },
     showlegend: false,
-    xaxis: { title: { text: escaped(maps.axes[0]) }, zeroline: false, range: pad(maps.east, 0.04) },
-    yaxis: Object.assign({ title: { text: escaped(maps.axes[1]) }, zeroline: false, range: pad(maps.north, 0.04) },
+    xaxis: { title: { text: escaped(maps.axes[0]) }, zeroline: false, automargin: true, constrain: "domain", range: pad(maps.east, 0.04) },
+    yaxis: Object.assign({ title: { text: escaped(maps.axes[1]) }, zeroline: false, automargin: true, constrain: "domain", range: pad(maps.north, 0.04) },
       maps.same_unit ? { scaleanchor: "x", scaleratio: maps.stretch } : {}),
   });
 
@@ -87,7 +94,7 @@ function startMaps(maps) {
     let most = -1;
     for (let at = 0; at < maps.labels.length; at++) {
       let count = 0;
-      for (let i = maps.starts[at]; i < maps.starts[at + 1]; i++) if (value("observed", i) !== 0) count++;
+      for (let i = maps.starts[at]; i < maps.starts[at + 1]; i++) if (!zero[i]) count++;
       if (count > most) { most = count; first = at; }
     }
     slider.value = first;

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from importlib.metadata import version
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from zigp.report import charts
 from zigp.report.maps import chosen_rows, maps_of
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, Verdict, judged
-from zigp.report.words import amount, learned, noise
+from zigp.report.words import amount, as_it_is, learned, noise
 from zigp.scores import distance_from_uniform
 
 __all__ = ["write_report"]
@@ -44,6 +45,7 @@ _SCORES: dict[str, tuple[str, str, bool]] = {  # heading, what it is, whether mo
 }
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 _MOST_INPUTS = 6
+_FEWEST_JUDGED = 50
 
 
 def write_report(
@@ -65,14 +67,18 @@ def write_report(
     after another. X is a DataFrame with the model's columns, or a lattice (then y names what was
     observed, or X is a DataArray). `say` is told what is being done.
 
+    >>> import pandas as pd
     >>> table = pd.DataFrame({"depth": X[:, 0]})
     >>> fitted = ZeroInflatedGPRegressor(n_inducing=12, steps=40).fit(table, y)
     >>> write_report(fitted, table, y, "report.html").name
     'report.html'
     """
     check_is_fitted(model)
+    path = Path(path)
+    if not path.resolve().parent.is_dir():
+        raise ValueError(f"There is no folder {path.resolve().parent} to write {path.name} into.")
     table, values = _as_table(model, X, y)
-    roles = roles or Roles.of(model)
+    roles = roles or Roles.of(model, target=_name_of(X, y))
     trial = trial or Trial.of(model, table, values, say=say)
     say("Scoring.")
     verdict = judged(trial, roles.target)
@@ -94,7 +100,7 @@ def write_report(
         headings=_SCORES,
         scores=_scores(verdict),
         coverage=[(f"{level:.0%}", f"{_inside(verdict, level):.1%}") for level in _LEVELS],
-        worst=_as_text(verdict.worst, exactly=len(table.columns)),
+        worst=_as_text(*verdict.worst),
         inputs=roles.others([str(n) for n in model.feature_names_in_])[:_MOST_INPUTS],
         charts=drawn,
         maps=maps,
@@ -102,7 +108,6 @@ def write_report(
         version=version("zigp"),
         today=date.today().isoformat(),
     )
-    path = Path(path)
     with beside(path) as part:
         part.write_text(text, encoding="utf-8")
     return path
@@ -118,10 +123,18 @@ def _as_table(model: Any, X: Any, y: Any) -> tuple[pd.DataFrame, np.ndarray]:
         X, y = cells.X, cells.y
     if not isinstance(X, pd.DataFrame):
         raise ValueError("X must be a DataFrame with the columns that the model was fitted with.")
+    if missing := [name for name in model.feature_names_in_ if name not in X]:
+        raise ValueError(f"X has no column {missing[0]!r}, which the model was fitted with.")
     values = np.asarray(y, float)
     if values.shape != (len(X),) or not np.isfinite(values).all():
         raise ValueError(f"y must be one number for each of the {len(X)} rows, none missing.")
     return X[list(model.feature_names_in_)].reset_index(drop=True), values
+
+
+def _name_of(X: Any, y: Any) -> str | None:
+    """What the observations are called, where that is known."""
+    name = y if isinstance(y, str) else getattr(X if y is None else y, "name", None)
+    return None if name is None else str(name)
 
 
 # ---------------------------------------------------------------------------------------------
@@ -160,15 +173,13 @@ def _range(column: pd.Series) -> str:
         levels = [str(level) for level in column.unique()]
         more = f" and {len(levels) - 6} more" if len(levels) > 6 else ""
         return f"{len(levels)} levels: {', '.join(levels[:6])}{more}"
-    if pd.api.types.is_numeric_dtype(column.dtype):
-        return f"{column.min():.7g} to {column.max():.7g}"
-    return f"{column.min()} to {column.max()}"
+    return f"{as_it_is(column.min())} to {as_it_is(column.max())}"
 
 
 def _jumps(column: pd.Series) -> str:
     """Where times are further apart than they usually are."""
-    times = np.sort(column.unique())
-    steps = times[1:] - times[:-1]
+    times = pd.Series(column.unique()).sort_values().to_list()
+    steps = np.array([b - a for a, b in pairwise(times)])
     if len(steps) < 3:
         return ""
     usual = np.sort(steps)[len(steps) // 2]
@@ -176,7 +187,8 @@ def _jumps(column: pd.Series) -> str:
     if not len(long) or len(long) > len(steps) // 4:
         return ""
     first = long[0]
-    return f"{len(long)}, the first from {times[first]} to {times[first + 1]}"
+    ends = " to ".join(as_it_is(times[i]) for i in (first, first + 1))
+    return f"{len(long)}, the first from {ends}"
 
 
 def _fit(model: Any) -> list[tuple[str, str]]:
@@ -186,8 +198,10 @@ def _fit(model: Any) -> list[tuple[str, str]]:
     found = [("model", type(model).__name__)]
     if hasattr(model, "likelihood_"):
         found.append(("likelihood", f"{model.likelihood_}: {_LIKELIHOODS[model.likelihood_]}"))
-    sizes = " × ".join(f"{len(z):,}" for z in one.model_.complete()["f"].Z)
-    found.append(("inducing points", sizes))
+    latents = [*one.model_.complete().values()]
+    latents += [*model.classifier_.model_.complete().values()] if hurdle else []
+    sizes = [" × ".join(f"{len(z):,}" for z in latent.Z) for latent in latents]
+    found.append(("inducing points", " and ".join(dict.fromkeys(sizes))))
     for part in [model.classifier_, model.regressor_] if hurdle else [model]:
         name = {"SparseGPClassifier": "whether", "SparseGPRegressor": "how much"}
         called = f"training ({name[type(part).__name__]})" if hurdle else "training"
@@ -198,20 +212,23 @@ def _fit(model: Any) -> list[tuple[str, str]]:
 
 def _scores(verdict: Verdict) -> list[tuple[str, list[tuple[str, bool]]]]:
     """For each model its scores as text, and whether they are the best."""
-    best: dict[str, float] = {}
+    best: dict[str, str] = {}
+    texts: dict[str, dict[str, str]] = {}
     for name, (_, _, more) in _SCORES.items():
-        known = [one[name] for one in verdict.scores.values() if name in one]
+        known = {m: one[name] for m, one in verdict.scores.items() if name in one}
+        digits = 3 - int(np.floor(np.log10(max(map(abs, known.values()), default=1.0) or 1.0)))
+        places = min(max(digits - 1, 3), 12)
+        texts[name] = dict.fromkeys(verdict.scores, "") | {
+            m: f"{v:.{places}f}" for m, v in known.items()
+        }
         if len(known) > 1:
-            best[name] = max(known) if more else min(known)
+            best[name] = texts[name][(max if more else min)(known, key=lambda m: known[m])]
     return [
         (
             model,
-            [
-                (f"{one[k]:.3f}" if k in one else "", k in best and one.get(k) == best[k])
-                for k in _SCORES
-            ],
+            [(texts[k][model], k in best and texts[k][model] == best[k]) for k in _SCORES],
         )
-        for model, one in verdict.scores.items()
+        for model in verdict.scores
     ]
 
 
@@ -237,11 +254,14 @@ def _change(relative: float) -> str:
 
 
 def _calibrated(verdict: Verdict) -> str:
-    inside = _inside(verdict, 0.9)
+    inside, rows = _inside(verdict, 0.9), len(verdict.pit)
+    if rows < _FEWEST_JUDGED:
+        return f"There are too few rows to tell: {rows}."
     distance = distance_from_uniform(verdict.pit)
-    if inside < 0.85:
+    chance = 2.0 * float(np.sqrt(0.9 * 0.1 / rows))
+    if inside < 0.88 - chance:
         said = "Intervals are too narrow: more observations fall outside than should"
-    elif inside > 0.95:
+    elif inside > 0.92 + chance:
         said = "Intervals are too wide: fewer observations fall outside than should"
     else:
         said = "Intervals hold about as many observations as they should"
@@ -260,17 +280,12 @@ def _level(distance: float) -> str:
     return f"At some levels predicted probabilities are {distance:.1%} off."
 
 
-def _as_text(table: pd.DataFrame, exactly: int) -> dict[str, Any]:
-    """The first columns, which are inputs, as they are; the others rounded."""
-
-    def cell(place: int, value: Any) -> str:
-        if not isinstance(value, (int, float, np.number)):
-            return str(value)
-        return f"{value:.10g}" if place < exactly else amount(float(value))
-
+def _as_text(inputs: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
+    """Inputs as they are, and what was found rounded."""
+    rows = zip(inputs.itertuples(index=False), found.to_numpy(), strict=True)
     return {
-        "head": [str(name) for name in table.columns],
-        "rows": [[cell(*v) for v in enumerate(row)] for row in table.itertuples(index=False)],
+        "head": [str(name) for name in (*inputs.columns, *found.columns)],
+        "rows": [[*map(as_it_is, x), *(amount(float(v)) for v in y)] for x, y in rows],
     }
 
 
@@ -297,7 +312,7 @@ def _charts(
     names = [str(name) for name in model.feature_names_in_]
     if roles.time:
         drawn["time"] = charts.over_time(X, y, roles)
-    if len(names) == 1:
+    if len(names) == 1 and X[names[0]].dtype != "category":
         drawn["line"] = charts.line(X, y, model, names[0], roles)
     for i, name in enumerate(roles.others(names)[:_MOST_INPUTS]):
         here = trial.X[name]
@@ -316,8 +331,7 @@ def _charts(
         "shown": charts.coloured(maps, roles, logarithmic),
         "axes": list(roles.places),
         "stretch": stretch,
-        "note": note,
-        "same_unit": roles.on_earth or roles.places in (("x", "y"), ("xloc", "yloc")),
+        "same_unit": roles.to_scale,
     }
 
 

@@ -8,9 +8,17 @@ from typing import Any
 
 __all__ = ["Roles"]
 
-_NORTH = ("lat", "latitude", "y", "north", "northing", "ylat")
-_EAST = ("lon", "lng", "long", "longitude", "x", "east", "easting", "xlong", "xloc")
-_NORTH_TOO = ("yloc",)
+_PLACES = {  # east: north
+    "lon": "lat",
+    "lng": "lat",
+    "long": "lat",
+    "longitude": "latitude",
+    "x": "y",
+    "east": "north",
+    "easting": "northing",
+    "xloc": "yloc",
+}
+_DEGREES = ("lon", "lng", "long", "longitude")
 _TIMES = ("time", "date", "datetime", "timestamp", "hour", "day", "week", "month", "year", "t")
 
 
@@ -38,26 +46,42 @@ class Roles:
         time: str | None = None,
     ) -> Roles:
         """What was said when the model was fitted, or else what the columns' names suggest."""
-        names = [str(name) for name in getattr(model, "feature_names_in_", ())]
+        kinds = _kinds(model)
         said, units = getattr(model, "made_by_", {}), getattr(model, "units_", {})
+        if space is not None and len(space) != 2:
+            raise ValueError(f"A map needs two columns, such as lon,lat; not {', '.join(space)}.")
         for name in (*(space or ()), *([time] if time else [])):
-            if name not in names:
-                raise ValueError(f"The model has no column {name!r}; it has {', '.join(names)}.")
+            if name not in kinds:
+                raise ValueError(f"The model has no column {name!r}; it has {', '.join(kinds)}.")
+            if kinds[name] == "category" or (name != time and kinds[name] != "number"):
+                raise ValueError(f"Column {name!r} holds no numbers that a map could be drawn by.")
+        if target is not None and (target in kinds or target not in (units or {target})):
+            fitted = f" It was fitted to {', '.join(units)}." if units else ""
+            raise ValueError(f"{target!r} is not what the model explains.{fitted}")
         target = target or next(iter(units), "y")
-        time = time or said.get("time") or _time(model, names)
-        latlon = _latlon(model, names)
-        given = list(space or said.get("space") or ())
-        if space is None and latlon:
-            places: tuple[str, str] | None = (latlon[1], latlon[0])
-        else:
-            places = _pair(given or [name for name in names if name != time])
-        if space and places is None:
-            places = (space[0], space[1]) if len(space) == 2 else None
-        return cls(target, places, time, units.get(target, ""), bool(latlon and places))
+        time = time or said.get("time") or _time(kinds)
+        latlon = _latlon(model, list(kinds))
+        numbers = [name for name, kind in kinds.items() if kind == "number" and name != time]
+        places = _pair(space or numbers)
+        if space is not None:
+            places = places or (space[0], space[1])
+        elif latlon:
+            places = (latlon[1], latlon[0])
+        elif len(named := [n for n in said.get("space") or () if n in numbers]) == 2:
+            places = _pair(named) or (named[0], named[1])
+        on_earth = places is not None and (
+            places == (latlon and latlon[::-1]) or places[0].lower() in _DEGREES
+        )
+        return cls(target, places, time, units.get(target, ""), on_earth)
 
     def others(self, names: Sequence[str]) -> list[str]:
         """The columns that are neither places nor the time."""
         return [name for name in names if name not in (self.places or ()) and name != self.time]
+
+    @property
+    def to_scale(self) -> bool:
+        """Whether east and north are lengths that a map shows alike."""
+        return self.on_earth or _pair(self.places or ()) is not None
 
     @property
     def in_unit(self) -> str:
@@ -65,12 +89,19 @@ class Roles:
         return f"{self.target}, {self.unit}" if self.unit else self.target
 
 
-def _time(model: Any, names: Sequence[str]) -> str | None:
-    """A column of times; or of numbers, by its name."""
+def _kinds(model: Any) -> dict[str, str]:
+    """What each of the model's columns holds."""
     table = getattr(model, "table_", None)
-    kinds = {} if table is None else {name: one.kind for name, one in table.columns.items()}
-    by_kind = [name for name in names if kinds.get(name) == "time"]
-    by_name = [name for known in _TIMES for name in names if name.lower() == known]
+    if table is not None:
+        return {name: one.kind for name, one in table.columns.items()}
+    return {str(name): "number" for name in getattr(model, "feature_names_in_", ())}
+
+
+def _time(kinds: dict[str, str]) -> str | None:
+    """A column of times; or of numbers, by its name."""
+    by_kind = [name for name, kind in kinds.items() if kind == "time"]
+    numbers = [name for name, kind in kinds.items() if kind == "number"]
+    by_name = [name for known in _TIMES for name in numbers if name.lower() == known]
     return next(iter([*by_kind, *by_name]), None)
 
 
@@ -82,8 +113,12 @@ def _latlon(model: Any, names: Sequence[str]) -> tuple[str, str] | None:
 
 
 def _pair(names: Sequence[str]) -> tuple[str, str] | None:
-    """East and north among some names; two that were named stand for a plane."""
+    """East and north among some names, if they are called so."""
     by_name = {name.lower(): name for name in names}
-    east = [by_name[known] for known in _EAST if known in by_name]
-    north = [by_name[known] for known in (*_NORTH, *_NORTH_TOO) if known in by_name]
-    return (east[0], north[0]) if east and north else None
+    known = [
+        (by_name[east], by_name[n])
+        for east, north in _PLACES.items()
+        for n in {north, north[:3]}
+        if east in by_name and n in by_name
+    ]
+    return known[0] if known else None

@@ -46,6 +46,7 @@ class Trial:
         y: np.ndarray,
         *,
         seen: bool = False,
+        verbose: bool = False,
         say: Callable[[str], object] = lambda _: None,
     ) -> Trial:
         """Fit again without a fifth of the rows, the model and a plain one, to judge them there.
@@ -53,18 +54,24 @@ class Trial:
         With `seen` nothing is fitted: the model is judged on rows that it knows.
         """
         rng, ours = np.random.default_rng(0), _name(model)
+        learned = getattr(model, "regressor_", model).n_rows_
         if seen or len(y) < _FEWEST_ROWS:
             some = np.sort(rng.permutation(len(y))[:_MOST_ROWS])
             told = (
                 "These are rows that the model has learned from, so all of this looks better than "
                 "it is."
             )
+            if not hasattr(model, "regressor_") and learned != len(y):
+                told = (
+                    f"These are {len(y):,} rows; the model has learned from {learned:,}. If they "
+                    "are among those, all of this looks better than it is."
+                )
             return cls(X.iloc[some], y[some], {ours: model}, ours, told)
         hidden = rng.random(len(y)) < _SHARE
         some = np.flatnonzero(hidden)
         some = np.sort(rng.permutation(some)[:_MOST_ROWS])
         fitted: dict[str, Any] = {}
-        for name, one in _rivals(model).items():
+        for name, one in _rivals(model, verbose).items():
             say(f"{name}: fitting four fifths of the rows, to judge by the others.")
             # Efforts are inputs of a model that has a use for them alone.
             effort = (
@@ -90,7 +97,7 @@ class Verdict:
     reliability: pd.DataFrame
     pit: np.ndarray  # where observations fell in their predicted distributions, 0 to 1
     mean: np.ndarray  # of our model at the trial's rows
-    worst: pd.DataFrame
+    worst: tuple[pd.DataFrame, pd.DataFrame]  # inputs, and what was thought of them
 
 
 def judged(trial: Trial, target: str) -> Verdict:
@@ -113,20 +120,22 @@ def judged(trial: Trial, target: str) -> Verdict:
     )
 
 
-def _worst(model: Any, X: Any, y: np.ndarray, mean: np.ndarray, target: str) -> pd.DataFrame:
+def _worst(
+    model: Any, X: Any, y: np.ndarray, mean: np.ndarray, target: str
+) -> tuple[pd.DataFrame, pd.DataFrame]:
     """The rows with the largest errors, and what was thought of them."""
     pick = np.argsort(-np.abs(y - mean), kind="stable")[:_WORST]
     rows = X.iloc[pick]
     inside, lowest = model.predict_interval(rows, 0.9), 0.0 if np.all(y >= 0) else -np.inf
-    table = rows.assign(
-        **{
-            f"{target} observed": y[pick],
-            "predicted": mean[pick],
-            "90 % from": np.maximum(inside["lower"].to_numpy(), lowest),
-            "to": np.maximum(inside["upper"].to_numpy(), lowest),
-        }
-    )
-    return table.assign(support=model.prob_on(rows)) if hasattr(model, "prob_on") else table
+    found = {
+        f"{target} observed": y[pick],
+        "predicted": mean[pick],
+        "90 % from": np.maximum(inside["lower"].to_numpy(), lowest),
+        "to": np.maximum(inside["upper"].to_numpy(), lowest),
+    }
+    if hasattr(model, "prob_on"):
+        found["support"] = model.prob_on(rows)
+    return rows, pd.DataFrame(found, index=rows.index)
 
 
 def _name(model: Any) -> str:
@@ -135,11 +144,11 @@ def _name(model: Any) -> str:
     return "Zero-inflated GP" if hasattr(model, "prob_on") else "Plain GP"
 
 
-def _rivals(model: Any) -> dict[str, Any]:
+def _rivals(model: Any, verbose: bool) -> dict[str, Any]:
     """The model as it was before it was fitted, after plain regression with the same settings."""
     from zigp import SparseGPRegressor
 
-    fresh = clone(model).set_params(warm_start=False)
+    fresh = clone(model).set_params(warm_start=False, verbose=verbose)
     part = getattr(model, "regressor_", model)
     if model.column_groups is None and len(part.layout_.groups) > 1:
         names = [str(name) for name in model.feature_names_in_]

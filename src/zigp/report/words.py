@@ -14,8 +14,9 @@ from zigp.latent import LatentGP
 from zigp.report.roles import Roles
 from zigp.runtime import entry_point
 
-__all__ = ["amount", "learned", "noise"]
+__all__ = ["amount", "as_it_is", "learned", "noise"]
 
+_UNITS = {name: f"{name}s" for name in ("hour", "day", "week", "month", "year")}
 _LONG = 20.0  # times the extent of the data: as good as constant
 
 
@@ -33,6 +34,19 @@ def amount(value: float, unit: str = "") -> str:
     else:
         text = f"{float(f'{value:.3g}'):.10g}"
     return f"{text} {unit}".strip()
+
+
+def as_it_is(value: Any) -> str:
+    """An input as text, with all its digits; times to the minute if that is all they have.
+
+    >>> as_it_is(20240101.0)
+    '20240101'
+    """
+    if isinstance(value, (int, float, np.number)):
+        return f"{value:.12g}"
+    text = str(value)
+    clock = getattr(value, "second", 1) == 0 and getattr(value, "microsecond", 0) == 0
+    return text[:16] + text[19:] if clock and text[13:14] == ":" == text[16:17] else text
 
 
 @entry_point
@@ -95,29 +109,27 @@ def _distances(
     lengths = np.asarray(kernel.lengthscale, float)
     half = lengths * _half(kernel)
     if kernel.metric == "chordal":
-        yield f"{_it(roles)} {amount(float(half), 'km')} apart is half as correlated."
+        yield f"{amount(float(half), 'km')} apart it is half as correlated."
         return
     extents = np.ptp(Z, axis=0)
     if half.ndim == 0 and len(names) > 1:
         named, far = " and ".join(names), float(extents.max())
-        yield _half_as(float(half), far, f"apart in {named}", f"{named} make", roles)
+        yield _half_as(float(half), far, f"apart in {named}", f"{named} make")
         return
     for name, one, far in zip(names, np.atleast_1d(half), extents, strict=True):
         if _is_time(model, name):
             unit, per = ("days", 24.0) if one >= 48 else ("hours", 1.0)
-            yield _half_as(one / per, far / per, f"{unit} apart", "time makes", roles)
+            yield _half_as(one / per, far / per, f"{unit} apart", "time makes")
         else:
-            yield _half_as(one, far, f"apart in {name}", f"{name} makes", roles)
+            of_time = _UNITS.get(name.lower()) if name == roles.time else None
+            apart = f"{of_time} apart" if of_time else f"apart in {name}"
+            yield _half_as(one, far, apart, f"{name} makes")
 
 
-def _half_as(distance: float, extent: float, apart: str, what: str, roles: Roles) -> str:
+def _half_as(distance: float, extent: float, apart: str, what: str) -> str:
     if distance > _LONG * max(extent, 1e-300):
         return f"{what[0].upper()}{what[1:]} next to no difference."
-    return f"{_it(roles)} {amount(distance)} {apart} is half as correlated."
-
-
-def _it(roles: Roles) -> str:
-    return roles.target[:1].upper() + roles.target[1:] if roles.target.isalpha() else roles.target
+    return f"{amount(distance)} {apart} it is half as correlated."
 
 
 def _is_time(model: Any, name: str) -> bool:
