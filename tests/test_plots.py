@@ -27,6 +27,7 @@ from zigp import (
 )
 from zigp.datasets import simulate_rain, simulate_rain_grid
 from zigp.plots.canvas import colour_scale
+from zigp.plots.checks import _possible
 from zigp.runtime import session
 
 PLACES = ["lat", "lon", "hour"]
@@ -523,6 +524,16 @@ def test_reliability_shows_the_table_of_checking(rain, ax):
     assert len(ax.patches) == len(rows)  # only those of the first
     with pytest.raises(ValueError, match="tol must be positive"):
         plots.reliability(model, X, y, ax=ax)
+
+
+def test_a_share_of_nothing_among_few_rows_is_uncertain():
+    from scipy.stats import binomtest
+
+    level = 2.0 * norm.cdf(2.0) - 1.0
+    for count, rows in ((0, 3), (3, 3), (7, 20)):
+        known = binomtest(count, rows).proportion_ci(level, method="wilson")
+        found = _possible(np.asarray(count / rows), np.asarray(rows))
+        np.testing.assert_allclose(found, known, atol=1e-12)
 
 
 def test_pit_histogram_counts_the_places_of_observations(rain, ax):

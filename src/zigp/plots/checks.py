@@ -77,8 +77,8 @@ def reliability(
     """Draw how often observations were not zero against how probable the model held it.
 
     On the diagonal probabilities are right; below it the model says "not zero" too often. Bars
-    span two standard errors to either side; grey columns show the share of rows with such a
-    probability. The numbers are those of `zigp.checking.reliability`, where `tol` is how far from
+    span the shares that two standard errors leave possible; grey columns show the share of rows
+    with such a probability. The numbers are those of `zigp.checking.reliability`, where `tol` is how far from
     zero still counts as zero.
 
     >>> from zigp import ZeroInflatedGPRegressor, plots
@@ -98,8 +98,8 @@ def reliability(
     if alone:  # the rows of several models would hide one another
         ax.bar(left, rows / rows.sum(), 1 / bins, align="edge", color="0.9", zorder=0, gid="rows")
     line = next_line(ax)
-    error = 2.0 * np.sqrt(seen * (1.0 - seen) / rows)
-    span = [np.minimum(error, seen), np.minimum(error, 1.0 - seen)]
+    lower, upper = _possible(seen, rows)
+    span = np.maximum([seen - lower, upper - seen], 0.0)
     ax.errorbar(
         p, seen, span, fmt="none", ecolor=line["color"], elinewidth=0.8, zorder=2, gid="errors"
     )
@@ -108,6 +108,14 @@ def reliability(
     ax.set_ylabel(f"share of {_name(y)} not zero")
     legend_above(ax)
     return ax
+
+
+def _possible(share: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's interval of two standard errors: 0 or 1 among few rows is not certain."""
+    few = 4.0 / rows
+    middle = (share + few / 2.0) / (1.0 + few)
+    half = 2.0 / (1.0 + few) * np.sqrt(share * (1.0 - share) / rows + few / (4.0 * rows))
+    return middle - half, middle + half
 
 
 def pit_histogram(
