@@ -78,8 +78,8 @@ def reliability(
 
     On the diagonal probabilities are right; below it the model says "not zero" too often. Bars
     span the shares that two standard errors leave possible; grey columns show the share of rows
-    with such a probability. The numbers are those of `zigp.checking.reliability`, where `tol` is how far from
-    zero still counts as zero.
+    with such a probability. The numbers are those of `zigp.checking.reliability`, where `tol` is
+    how far from zero still counts as zero.
 
     >>> from zigp import ZeroInflatedGPRegressor, plots
     >>> from zigp.datasets import simulate_rain
