@@ -37,13 +37,13 @@ def amount(value: float, unit: str = "") -> str:
 
 
 def as_it_is(value: Any) -> str:
-    """An input as text, with all its digits; times to the minute if that is all they have.
+    """An input as text, with eight digits; times to the minute if that is all they have.
 
     >>> as_it_is(20240101.0)
     '20240101'
     """
     if isinstance(value, (int, float, np.number)):
-        return f"{value:.12g}"
+        return f"{value:.8g}"
     text = str(value)
     clock = getattr(value, "second", 1) == 0 and getattr(value, "microsecond", 0) == 0
     return text[:16] + text[19:] if clock and text[13:14] == ":" == text[16:17] else text
