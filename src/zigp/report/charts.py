@@ -67,8 +67,11 @@ def over_time(X: pd.DataFrame, y: np.ndarray, roles: Roles) -> Chart:
     x = [middle[i] for i in table.index]
     share = _trace(x, table["on"], "share that is not zero", _BLUE)
     mean = _trace(x, table["mean"], f"mean {roles.target}", _ORANGE, dash="dot") | {"yaxis": "y2"}
-    chart = _chart([share, mean], {"title": {"text": escape(str(roles.time))}},
-                   {"title": {"text": "share not zero"}, "rangemode": "tozero"})  # fmt: skip
+    when: Chart = {"title": {"text": escape(str(roles.time))}}
+    if pd.api.types.is_numeric_dtype(column.dtype) and (column == column.round()).all():
+        when |= {"tickformat": "d"}  # years have no commas
+    share_axis = {"title": {"text": "share not zero"}, "rangemode": "tozero"}
+    chart = _chart([share, mean], when, share_axis)
     chart["layout"]["yaxis2"] = {
         "title": {"text": escape(f"mean {roles.in_unit}")},
         "overlaying": "y",
