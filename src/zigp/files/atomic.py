@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 __all__ = ["beside"]
+
+_TRIES, _LOOKS, _PAUSE = 100, 4, 0.02  # how often, how often in a row, and seconds between
 
 
 @contextmanager
@@ -25,9 +28,20 @@ def beside(path: Path, placing: AbstractContextManager[None] | None = None) -> I
         with placing or nullcontext():
             _put(part, whole)
     finally:
+        _remove(part)
+
+
+def _remove(part: Path) -> None:
+    """Take away a file or a folder; of a failed write, threads can still be filling the folder."""
+    gone = 0 if part.is_dir() else _LOOKS
+    for _ in range(_TRIES):
         shutil.rmtree(part, ignore_errors=True)
         with suppress(OSError):
             part.unlink()
+        gone = 0 if part.exists() else gone + 1
+        if gone >= _LOOKS:
+            return
+        time.sleep(_PAUSE)
 
 
 def _put(part: Path, path: Path) -> None:
