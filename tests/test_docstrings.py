@@ -12,6 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import zigp
@@ -128,15 +129,15 @@ def test_examples_are_compared_as_numbers_and_words():
     assert not checker.check_output("True\n", "False\n", 0)
 
 
-def run_examples(what: object, name: str, names: dict) -> dict:
-    """Run the examples of one docstring; returns the names they leave behind."""
+def run_examples(what: object, name: str, names: dict) -> tuple[doctest.TestResults, str]:
+    """Run the examples of one docstring, which leave names behind: how many failed, and why."""
     doc = inspect.getdoc(what) or ""
     test = doctest.DocTestParser().get_doctest(doc, names, name, name, 0)
+    test.globs = names
     said: list[str] = []
     runner = doctest.DocTestRunner(Alike(), verbose=False)
     runner.run(test, out=said.append, clear_globs=False)
-    assert runner.summarize(verbose=False).failed == 0, "".join(said)
-    return test.globs
+    return runner.summarize(verbose=False), "".join(said)
 
 
 @pytest.fixture(autouse=True)
@@ -148,8 +149,10 @@ def _in_a_folder(tmp_path, monkeypatch):
 def example(estimator: type) -> dict:
     """The names that the example of an estimator leaves: a fitted model and its data."""
     names = {name: getattr(zigp, name) for name in zigp.__all__}
-    names |= {"np": np, "simulate_rain_grid": simulate_rain_grid}
-    return run_examples(estimator, estimator.__name__, names)
+    names |= {"np": np, "pd": pd, "zigp": zigp, "simulate_rain_grid": simulate_rain_grid}
+    found, said = run_examples(estimator, estimator.__name__, names)
+    assert found.failed == 0 < found.attempted, said
+    return names
 
 
 def methods_of_estimators() -> list:
@@ -162,25 +165,29 @@ def methods_of_estimators() -> list:
             if estimator is ZeroInflatedGPRegressor
             else own_methods(estimator)
         ).items()
+        if has_example(method.__doc__)  # others are shown by their class
     ]
 
 
 @pytest.mark.parametrize(("estimator", "method"), methods_of_estimators())
 def test_examples_of_methods_run(estimator, method):
-    run_examples(method, method.__qualname__, dict(example(estimator)))
+    found, said = run_examples(method, method.__qualname__, dict(example(estimator)))
+    assert found.failed == 0 < found.attempted, said
 
 
 @pytest.mark.parametrize(
     ("what", "estimator"),
     [
         case(zigp.load, ZeroInflatedGPRegressor, name="load"),
+        case(zigp.open_stream, ZeroInflatedGPRegressor, name="open_stream"),
         case(GPSettings, ZeroInflatedGPRegressor, name="GPSettings"),
         case(zigp.SparseGPRegressor, zigp.SparseGPRegressor, name="SparseGPRegressor"),
         case(NetworkParts, zigp.GPNetworkRegressor, name="NetworkParts"),
     ],
 )
 def test_other_examples_run(what, estimator):
-    run_examples(what, what.__name__, dict(example(estimator)))
+    found, said = run_examples(what, what.__name__, dict(example(estimator)))
+    assert found.failed == 0 < found.attempted, said
 
 
 def names_of_modules() -> list:
@@ -197,6 +204,7 @@ def test_examples_of_modules_run(module, one, request, monkeypatch):
     if one.__name__ in NEEDS_THE_DATA:
         monkeypatch.setitem(os.environ, "ZIGP_DATA", str(request.getfixturevalue("data_dir")))
     names = dict(example(ZeroInflatedGPRegressor)) | vars(module)
-    run_examples(one, one.__name__, names)
+    found, said = run_examples(one, one.__name__, names)
+    assert found.failed == 0 < found.attempted, said
     for name, method in own_methods(one).items() if isinstance(one, type) else ():
         run_examples(method, f"{one.__name__}.{name}", names)

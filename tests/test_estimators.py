@@ -539,9 +539,11 @@ def test_draws_come_in_blocks_of_bounded_size(fitted, monkeypatch):
 
 def test_constant_and_tiny_outputs_have_a_sensible_scale():
     X = np.linspace(0, 1, 20)[:, None]
-    for value in (0.1, 1e-200, 1e200):
+    for value in (0.1, 1e-200, 1e100):
         model = SparseGPRegressor(steps=30, n_inducing=5).fit(X, np.full(20, value))
         np.testing.assert_allclose(model.predict(X) / value, 1.0, rtol=0.05)
+    with pytest.raises(ValueError, match="too large to be squared: use a larger unit"):
+        SparseGPRegressor(steps=30, n_inducing=5).fit(X, np.full(20, 1e200))
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ import os
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save_file
 
 import zigp
@@ -118,12 +119,13 @@ def test_unfitted_and_foreign_estimators_are_refused(tmp_path):
 
 
 def rewritten(path, out, change):
-    """The same file with another header."""
+    """The same file with another header, and a digest that agrees with it."""
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     outer = json.loads(raw[8 : 8 + length])
     header = json.loads(outer["__metadata__"]["zigp"])
     change(header, outer)
+    header["digest"] = storage._digest(header, load_tensors(raw))
     outer["__metadata__"]["zigp"] = json.dumps(header)
     text = json.dumps(outer, separators=(",", ":")).encode()
     out.write_bytes(len(text).to_bytes(8, "little") + text + raw[8 + length :])

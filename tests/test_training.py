@@ -10,12 +10,11 @@ import pytest
 from models_by_hand import random_latent, random_lattice
 from test_objective import masked, random_batch, random_zigp
 
-from zigp import training
 from zigp.likelihoods import Gaussian
-from zigp.minibatches import minibatch, next_order, whole_batches
+from zigp.minibatches import longest, minibatch, next_order, whole_batches
 from zigp.models import gp_regression
 from zigp.objective import bound
-from zigp.training import GROUPS, Settings, parameters, train
+from zigp.training import GROUPS, Settings, loop, parameters, settings, steps, train
 
 
 def leaves(model):
@@ -51,7 +50,9 @@ def test_minibatch_bounds_of_a_pass_average_to_the_whole(which):
     places = max(whole.at.shape)
     assert places % 2 == 0
     order = jax.random.permutation(jax.random.key(0), places)
-    parts = [minibatch(whole, order, jnp.asarray(i), 2) for i in range(places // 2)]
+    parts = [
+        minibatch(whole, order, jnp.asarray(i), 2, longest(whole.at)) for i in range(places // 2)
+    ]
     assert {part.y.shape for part in parts} == {parts[0].y.shape}
     assert parts[0].y.size == 2 * across
     values = [bound(model, part) for part in parts]
@@ -81,7 +82,7 @@ def test_what_is_fixed_does_not_move(name):
     after = jax.tree.leaves(fit.model)
     moved = {True: 0, False: 0}
     for (path, old), new in zip(before, after, strict=True):
-        fixed = name in training._labels(path)[1]
+        fixed = name in settings._labels(path)[1]
         moved[fixed] += not np.array_equal(old, new)
     assert moved[True] == 0
     assert moved[False] > 3
@@ -116,7 +117,7 @@ def test_adam_steps_have_the_size_the_schedule_says():
         fit = train(model, batch, Settings(steps=1, learning_rate=rates, schedule=schedule))
         step = float(fit.model.likelihood.excess - model.likelihood.excess)
         assert abs(step) == pytest.approx(0.1 * factor, rel=1e-4)
-    late = training._schedule("cosine", jnp.asarray(1.0))
+    late = steps.scheduled("cosine", jnp.asarray(1.0))
     assert float(late) == pytest.approx(0.01)
 
 
@@ -147,14 +148,13 @@ def test_a_time_budget_is_kept():
 def test_a_time_budget_decides_how_many_steps_are_next(monkeypatch):
     """With steps of one second each, a budget of 12 seconds is not overrun by a chunk of 50."""
     clock = [0.0]
-    advance = training._chunk
 
-    def slow(state, data, rates, key, count, *rest):
-        clock[0] += float(count)
-        return advance(state, data, rates, key, count, *rest)
+    def slow(*args):
+        clock[0] += float(args[7])  # the number of steps
+        return steps.advance(*args)
 
-    monkeypatch.setattr(training, "_chunk", slow)
-    monkeypatch.setattr(training.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(loop, "advance", slow)
+    monkeypatch.setattr(loop.time, "monotonic", lambda: clock[0])
     seen = []
     fit = train(random_zigp(4), masked()[0], Settings(max_seconds=12.0, tol=0.0), seen.append)
     assert len(fit.bounds) == 12
@@ -204,12 +204,12 @@ def test_new_row_counts_and_step_counts_do_not_recompile():
 
     rng = np.random.default_rng(0)
     model = gp_regression(random_latent(0), Gaussian.of_variance(0.5))
-    training._chunk._cached.clear_cache()
-    for rows, steps in ((70, 20), (81, 60), (96, 130)):
+    steps.advance._cached.clear_cache()
+    for rows, count in ((70, 20), (81, 60), (96, 130)):
         X, y = rng.normal(size=(rows, 3)), rng.normal(size=rows)
         data = as_batch(X, y, np.ones(rows), ((0, 1, 2),), "float64")
-        train(model, data, Settings(steps=steps, learning_rate=0.01 * rows))
-    assert training._chunk._cached._cache_size() == 1
+        train(model, data, Settings(steps=count, learning_rate=0.01 * rows))
+    assert steps.advance._cached._cache_size() == 1
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,10 @@ if TYPE_CHECKING:
         ZeroInflatedGPRegressor,
     )
     from zigp.storage import load
+    from zigp.streaming import open_stream
 
 _MODULES = ("checking", "datasets", "kernels", "plots", "report", "special")
-_WHERE = {"load": "zigp.storage"}
+_WHERE = {"load": "zigp.storage", "open_stream": "zigp.streaming"}
 
 __all__ = [
     "GPNetworkRegressor",
@@ -29,6 +30,7 @@ __all__ = [
     "datasets",
     "kernels",
     "load",
+    "open_stream",
     "plots",
     "report",
     "special",

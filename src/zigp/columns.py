@@ -134,7 +134,10 @@ def _numbers(name: str, values: pd.Series, known: Column | None) -> np.ndarray:
             )
         return np.where(codes < 0, np.nan, codes).astype(float)
     if known.kind == "number":
-        return values.to_numpy(float, na_value=np.nan)
+        try:
+            return values.to_numpy(float, na_value=np.nan)
+        except OverflowError:
+            raise ValueError(f"Column {name!r} has numbers that are too large to use.") from None
     if known.calendar != "standard":
         import cftime  # these times are made of it
 

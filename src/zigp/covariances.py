@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import reduce
 from math import prod
 from operator import mul
@@ -12,11 +13,18 @@ import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.scipy.linalg import solve_triangular
+from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 
 from zigp.projection import Projection, along_each_axis
 
 __all__ = ["COVARIANCES", "Covariance", "CovarianceName", "Dense", "Diagonal", "Kronecker"]
+
+# Adds up over devices what was summed over the inputs of one.
+Total = Callable[[Array], Array]
+# Of conjugate gradients in a natural-gradient step; the next step goes on from there.
+_SOLVER_STEPS = 6
 
 CovarianceName = Literal["diagonal", "dense", "kronecker"]
 
@@ -40,6 +48,16 @@ class Covariance(eqx.Module):
     def colour(self, noise: Array) -> Array:
         """Turn standard normal noise, shaped as the inducing lattice, into a draw of N(0, S)."""
 
+    def natural_step(
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Total
+    ) -> tuple[Covariance, Array]:
+        """S and what the mean moves by, after a natural-gradient step of this rate.
+
+        The new precision is (1 − rate) S⁻¹ + rate H with H = I + A diag(weights) Aᵀ, and the mean
+        moves by rate (that)⁻¹ gradient.
+        """
+        raise NotImplementedError(f"{type(self).__name__} has no natural-gradient step.")
+
 
 class Diagonal(Covariance):
     """Independent inducing variables: S = diag(s²)."""
@@ -61,6 +79,25 @@ class Diagonal(Covariance):
 
     def colour(self, noise: Array) -> Array:
         return jnp.exp(self.log_sd) * noise
+
+    def natural_step(
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Total
+    ) -> tuple[Covariance, Array]:
+        before = (1.0 - rate) * jnp.exp(-2.0 * self.log_sd)
+        diagonal = before + rate * (1.0 + total(projection.gram_diagonal(weights)))
+
+        # Of the precision only the diagonal is kept, but the mean needs all of it, or it would
+        # overshoot: a linear system, solved as far as a few products with A take it. Negative
+        # weights are left out of it, so that it always has a solution.
+        convex = jnp.maximum(weights, 0.0)
+
+        def precision(m: Array) -> Array:
+            pulled = total(projection.pull(convex * projection.mean(m)))
+            return before * m + rate * (m + pulled)
+
+        scale = jnp.maximum(diagonal, before + rate)
+        step, _ = cg(precision, gradient, tol=1e-3, maxiter=_SOLVER_STEPS, M=lambda m: m / scale)
+        return Diagonal(-0.5 * jnp.log(diagonal)), rate * step
 
 
 class Dense(Covariance):
@@ -88,6 +125,20 @@ class Dense(Covariance):
 
     def colour(self, noise: Array) -> Array:
         return (self.root @ noise.reshape(-1)).reshape(noise.shape)
+
+    def natural_step(
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Total
+    ) -> tuple[Covariance, Array]:
+        eye = jnp.eye(prod(self.shape), dtype=weights.dtype)
+        inverse = solve_triangular(self.root, eye, lower=True)
+        H = eye + total(projection.gram(weights))
+        precision = (1.0 - rate) * inverse.T @ inverse + rate * H
+        # P = U Uᵀ with U upper triangular has S = U⁻ᵀ U⁻¹, whose root U⁻ᵀ is lower triangular.
+        U = jnp.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]
+        root = solve_triangular(U, eye, lower=False).T
+        factor = jnp.tril(root, -1) + jnp.diag(jnp.log(jnp.diagonal(root)))
+        step = root @ (root.T @ gradient.reshape(-1))
+        return Dense(factor, self.shape), rate * step.reshape(self.shape)
 
 
 class Kronecker(Covariance):

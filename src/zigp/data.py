@@ -20,11 +20,13 @@ __all__ = [
     "listed",
     "padded",
     "padded_size",
+    "refuse_too_large",
 ]
 
 ColumnList = Iterable[int | str] | int | str  # columns by number or name
 
 _SMALLEST = 256
+_LARGEST = 1e150  # a number whose square is one
 _CELLS_PER_ROW = 16
 _MOST_SPARSE_CELLS = 2_000_000
 _FEWEST_COORDINATES = 8  # along each axis of a lattice that nobody named
@@ -57,6 +59,8 @@ class Layout:
         Without groups all columns are together, or `split` where rows form a lattice.
         """
         D = X.shape[1]
+        for column in range(D):
+            refuse_too_large(f"Column {column} of X", X[:, column])
         aside = None if exposure is None else column_index(exposure, D, feature_names)
         inputs = [c for c in range(D) if c != aside]
         if column_groups is None:
@@ -230,6 +234,12 @@ def padded(values: np.ndarray, size: int) -> np.ndarray:
 def listed(group: ColumnList) -> list[int | str]:
     """Columns as a list, also where only one is given."""
     return [group] if isinstance(group, (int, np.integer, str)) else list(group)
+
+
+def refuse_too_large(name: str, values: np.ndarray) -> None:
+    """An error where the squares of numbers would not be numbers any more."""
+    if (most := float(np.abs(values).max(initial=0.0))) > _LARGEST:
+        raise ValueError(f"{name} reaches {most:g}, too large to be squared: use a larger unit.")
 
 
 def _check_degrees(X: np.ndarray, latlon: tuple[int, int]) -> None:

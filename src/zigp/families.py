@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from zigp.data import refuse_too_large
 from zigp.likelihoods import (
     Amounts,
     Gated,
@@ -16,11 +17,18 @@ from zigp.likelihoods import (
     ZeroInflatedPoisson,
 )
 
-__all__ = ["FAMILIES", "Start", "chosen_family", "resolution_of", "start_of"]
+__all__ = [
+    "FAMILIES",
+    "LOG_AMOUNTS",
+    "Start",
+    "chosen_family",
+    "resolution_of",
+    "start_of",
+]
 
 FAMILIES = ("gaussian", "gated", "hurdle_lognormal", "hurdle_gamma", "zip", "zinb")
 _COUNTS = ("zip", "zinb")
-_LOGARITHMIC = ("hurdle_lognormal", "hurdle_gamma", *_COUNTS)
+LOG_AMOUNTS = ("hurdle_lognormal", "hurdle_gamma", *_COUNTS)  # their latent is a logarithm
 
 # Where training starts, in the model's units.
 _FIRST_NOISE = 0.1
@@ -66,8 +74,9 @@ def start_of(
     dtype: str,
 ) -> Start:
     """Where a family starts, from the data: units for amounts, log amounts as they are."""
+    refuse_too_large("y", y)
     rate = y if exposure is None else y / exposure
-    if family in _LOGARITHMIC:
+    if family in LOG_AMOUNTS:
         on = (y > 0) & (weight > 0)
         f_mean = float(np.average(np.log(rate[on]), weights=weight[on])) if on.any() else 0.0
         made: dict[str, Amounts] = {
@@ -81,6 +90,7 @@ def start_of(
     if family == "gaussian":
         return Start(Gaussian.of_variance(_FIRST_NOISE, dtype), scale)
     tau = resolution_of(y[weight > 0]) if resolution is None else float(resolution)
+    refuse_too_large("resolution", np.array([tau / scale]))
     floor = max(tau / scale, _FINEST) ** 2 / 12.0
     off = max(_FIRST_OFF_NOISE, 2.0 * floor)
     return Start(Gated.of_variances(off, _FIRST_NOISE, floor, dtype), scale)
@@ -117,7 +127,7 @@ def spread(values: np.ndarray, weight: np.ndarray, largest: float) -> float:
 
 
 def _refuse_unsuited(family: str, y: np.ndarray) -> None:
-    if family in _LOGARITHMIC and np.any(y < 0):
+    if family in LOG_AMOUNTS and np.any(y < 0):
         row = int(np.flatnonzero(y < 0)[0])
         raise ValueError(
             f"likelihood={family!r} needs y ≥ 0; row {row} is {y[row]:g}. Use 'gated' or "

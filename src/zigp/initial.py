@@ -144,7 +144,7 @@ def _sizes(
         sizes = [n_inducing]
     else:
         sizes = _named("n_inducing", n_inducing, names, all_names)
-    if any(int(size) != size or size < 1 for size in sizes):
+    if any(size in (np.inf, -np.inf) or int(size) != size or size < 1 for size in sizes):
         raise ValueError(f"n_inducing must be at least 1 everywhere; it is {n_inducing!r}.")
     if len(sizes) < len(groups):
         return _shared_out(int(sizes[0]), _counts(X, groups))

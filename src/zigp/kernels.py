@@ -42,6 +42,7 @@ __all__ = [
 Values = float | int | Sequence[float] | np.ndarray | Array  # what a user may give
 Parameter = Array | np.ndarray
 
+_FEW_COLUMNS = 8
 EARTH_RADIUS_KM = 6371.0088  # mean radius of the International Union of Geodesy and Geophysics
 
 
@@ -436,8 +437,11 @@ def _on_sphere(X: Array) -> Array:
 
 
 def _squared_distance(X: Array, Z: Array) -> Array:
-    # Differences first: |x|² + |z|² − 2xz would cancel for inputs far from the origin.
-    return jnp.sum((X[:, None, :] - Z[None, :, :]) ** 2, axis=-1)
+    # Differences first: |x|² + |z|² − 2xz would cancel for inputs far from the origin. Column by
+    # column: XLA is slow at adding up along a last axis that is short.
+    if X.shape[1] > _FEW_COLUMNS:
+        return jnp.sum((X[:, None, :] - Z[None, :, :]) ** 2, axis=-1)
+    return reduce(add, ((X[:, None, c] - Z[None, :, c]) ** 2 for c in range(X.shape[1])))
 
 
 def _root(r2: Array) -> Array:

@@ -102,9 +102,17 @@ class LatentGP(eqx.Module):
         assert self.inducing is not None, "take it from its model, which knows whose it shares"
         return self.inducing
 
-    def marginal(self, at: Rows | Lattice) -> Moments:
+    def project(self, at: Rows | Lattice) -> Projection:
+        """A at the inputs, for latents of unit amplitude."""
+        return self._each(lambda gp: gp._project(at))
+
+    def through(self, projection: Projection) -> Moments:
         """Mean and variance at every input: leading axes of the family, then the inputs' shape."""
-        return self._each(lambda gp: gp._marginal(at))
+        return self._each(lambda gp, seen: gp._through(seen), projection)
+
+    def marginal(self, at: Rows | Lattice) -> Moments:
+        """Mean and variance at inputs."""
+        return self.through(self.project(at))
 
     def kl(self) -> Array:
         """KL(q(w) ‖ N(0, I)) = ½ (tr S + |m|² − M − log |S|), over the whole family."""
@@ -117,12 +125,47 @@ class LatentGP(eqx.Module):
         draws = self._each(lambda gp, key: gp._draw(key, at, n), keys)
         return jnp.moveaxis(draws, self.leading, 0)
 
-    def _each(self, function: Callable, *mapped: Array) -> Any:
+    def natural_step(
+        self,
+        projection: Projection,
+        slope: Moments,
+        rate: Array,
+        total: Callable[[Array], Array],
+        convex: ArrayLike = 1.0,
+    ) -> LatentGP:
+        """q after a natural-gradient step up the bound; the rest of the latent is held.
+
+        `slope` is the derivative of what is expected of the data with respect to this latent's
+        marginals, `rate` one number for each of the family, and `total` adds up over devices what
+        was summed over the inputs of one. With A and w = −2v ∂var,
+
+            H = I + A diag(w) Aᵀ        S⁻¹ ← (1 − rate) S⁻¹ + rate H
+            m ← m + rate S (√v A ∂mean − m)
+
+        At rate 1 this is the exact optimum of a latent that enters linearly with Gaussian noise.
+        Elsewhere w can be negative, and so large that there is no such S: `convex` is the part of
+        negative w that is counted. What does not exist comes out as NaN.
+        """
+
+        def one(gp: LatentGP, seen: Projection, by: Moments, rate: Array) -> tuple[Array, Any]:
+            m, v = jnp.asarray(gp.q_mean), gp.variance
+            by = jax.tree.map(lambda slope: slope.reshape(seen.shape), by)
+            gradient = total(seen.pull(jnp.sqrt(v) * by.mean)) - m
+            weights = -2.0 * v * by.var
+            weights = jnp.where(weights < 0, convex * weights, weights)
+            cov, change = gp.q_cov.natural_step(seen, weights, gradient, rate, total)
+            moved = m + change, cov
+            return jax.tree.map(lambda n, o: jnp.where(rate > 0, n, o), moved, (m, gp.q_cov))
+
+        moved = self._each(one, projection, slope, rate)
+        return eqx.tree_at(lambda gp: (gp.q_mean, gp.q_cov), self, moved)
+
+    def _each(self, function: Callable, *mapped: Any) -> Any:
         """A function of one latent, over the family at once."""
         paths, structure = jax.tree_util.tree_flatten_with_path(self)
         axes = [None if path[0].name in self._common else 0 for path, _ in paths]
 
-        def one(leaves: list[Array], *args: Array) -> Any:
+        def one(leaves: list[Array], *args: Any) -> Any:
             return function(jax.tree.unflatten(structure, leaves), *args)
 
         for _ in range(self.leading):
@@ -145,8 +188,9 @@ class LatentGP(eqx.Module):
         """What all of the family have together."""
         return ("kernels", "inducing") if self.shared else ()
 
-    def project(self, at: Rows | Lattice) -> Projection:
-        """A at the inputs, for a latent of unit amplitude."""
+    def _project(self, at: Rows | Lattice) -> Projection:
+        """A at the inputs, for one latent."""
+        inputs = at.shape
         at, spots, shape = self._aligned(at)
         A, prior = [], []
         for kernel, group, columns, spot in zip(
@@ -156,13 +200,12 @@ class LatentGP(eqx.Module):
             K = with_jitter(kernel(group.Z, group.Z), self.jitter)
             A.append(whitened(K, kernel(group.Z, X)))
             prior.append(kernel.diag(X))
-        return Projection(tuple(A), tuple(prior), spots, shape)
+        return Projection(tuple(A), tuple(prior), spots, shape, inputs)
 
-    def _marginal(self, at: Rows | Lattice) -> Moments:
-        projection = self.project(at)
+    def _through(self, projection: Projection) -> Moments:
         mean = self._in_units(projection.mean(jnp.asarray(self.q_mean)))
         var = self.variance * (projection.unexplained() + self.q_cov.quadratic(projection))
-        return Moments(mean.reshape(at.shape), var.reshape(at.shape))
+        return Moments(mean.reshape(projection.inputs), var.reshape(projection.inputs))
 
     def _in_units(self, h: Array) -> Array:
         """β + √v h."""
@@ -180,7 +223,7 @@ class LatentGP(eqx.Module):
         inducing variables ν_Z carry: h = h₀ + Aᵀ(w − ν_Z).
         """
         aligned, spots, _ = self._aligned(at)
-        projection = self.project(aligned)
+        projection = self._project(aligned)
         inputs = [_select(aligned, c, s) for c, s in zip(self.columns, spots, strict=True)]
         K = [kernel(X, X) for kernel, X in zip(self.kernels, inputs, strict=True)]
         explained = [a.T @ a for a in projection.A]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zigp.batch import Lattice
+from zigp.names import places_among
 from zigp.runtime import entry_point
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ QUANTILES = (0.05, 0.5, 0.95)
 # What predictions and their own axes are called, and the cells before there are any.
 _CELLS = "_"
 _TAKEN = {"mean", "sd", "prob_on", "prob_below", "quantiles", "quantile", "output", _CELLS}
-_PLACES = ({"lat", "latitude"}, {"lon", "lng", "long", "longitude"}), ({"x"}, {"y"})
 _SAME_UNIT = {"mean": "expected", "sd": "standard deviation of", "quantiles": "quantiles of"}
 
 
@@ -324,9 +324,7 @@ def _own(dim: str, usable: Mapping[str, pd.Series]) -> list[str]:
         return [dim]
     counted = usable[dim].to_numpy()
     counts = counted[0] in (0, 1) and np.array_equal(counted, counted[0] + np.arange(len(counted)))
-    called = {name.lower() for name in others}
-    places = any(called & north and called & east for north, east in _PLACES)
-    return others if counts or places else [dim]
+    return others if counts or places_among(others) else [dim]
 
 
 def _refuse_taken(names: Sequence[str]) -> None:

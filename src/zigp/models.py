@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import equinox as eqx
 import jax.numpy as jnp
 
@@ -38,12 +40,24 @@ class Model(eqx.Module):
             for name, source in self.tied
         }
 
+    def with_q(self, latents: dict[str, LatentGP]) -> Model:
+        """The model with the posteriors of other latents of the same names."""
+        moved = {
+            name: dataclasses.replace(one, q_mean=latents[name].q_mean, q_cov=latents[name].q_cov)
+            for name, one in self.latents.items()
+        }
+        return dataclasses.replace(self, latents=moved)
+
     def marginals(self, at: Rows | Lattice) -> dict[str, Moments]:
-        """Every latent's mean and variance at the inputs."""
+        """Every latent's mean and variance at the inputs, as they act there."""
         found = {name: latent.marginal(at) for name, latent in self.complete().items()}
-        if self.exposure is not None:
-            found["f"] = self.likelihood.exposed(found["f"], at.exposures(self.exposure))
-        return found
+        return self.exposed(found, at)
+
+    def exposed(self, found: dict[str, Moments], at: Rows | Lattice) -> dict[str, Moments]:
+        """Marginals with the amount multiplied by its exposure."""
+        if self.exposure is None:
+            return found
+        return found | {"f": self.likelihood.exposed(found["f"], at.exposures(self.exposure))}
 
     def with_local(self, at: Rows | Lattice) -> tuple[Signal, dict[str, Moments]]:
         """The signal and marginals at new sites, the likelihood's own latents among them."""

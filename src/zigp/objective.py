@@ -13,10 +13,13 @@ from zigp.models import Model
 __all__ = ["bound", "log_prior", "objective"]
 
 
-def bound(model: Model, batch: Batch) -> Array:
-    """ELBO = E_q[log p(y | signal)] − Σ KL(q(u) ‖ p(u)), each latent counted once."""
+def bound(model: Model, batch: Batch, share: float = 1.0) -> Array:
+    """ELBO = E_q[log p(y | signal)] − Σ KL(q(u) ‖ p(u)), each latent counted once.
+
+    Where the batch is one of several parts, `share` is the part of the rest that counts here.
+    """
     fit = model.likelihood.expected(model.signal, model.marginals(batch.at), batch)
-    return fit - sum(latent.kl() for latent in model.latents.values())
+    return fit - share * sum(latent.kl() for latent in model.latents.values())
 
 
 def log_prior(model: Model) -> Array:
@@ -36,6 +39,6 @@ def log_prior(model: Model) -> Array:
     return total
 
 
-def objective(model: Model, batch: Batch) -> Array:
+def objective(model: Model, batch: Batch, share: float = 1.0) -> Array:
     """What training maximises: the bound plus the log prior of the hyperparameters."""
-    return bound(model, batch) + log_prior(model)
+    return bound(model, batch, share) + share * log_prior(model)

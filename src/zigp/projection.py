@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from math import prod
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.lax import stop_gradient
+from jax.lax import platform_dependent, stop_gradient
 from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 from jaxtyping import Float
@@ -30,6 +33,8 @@ class Projection(eqx.Module):
     prior: tuple[Float[Array, " _"], ...]
     spots: tuple[int, ...] = eqx.field(static=True)
     shape: tuple[int, ...] = eqx.field(static=True)
+    # The inputs' own shape: a lattice that is taken as rows has another.
+    inputs: tuple[int, ...] = eqx.field(static=True)
 
     @property
     def _inputs(self) -> list[str]:
@@ -58,6 +63,17 @@ class Projection(eqx.Module):
         terms = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
         return self.along_inputs(self._einsum([*terms, self._inducing], *factors, core))
 
+    def gather(self, factors: list[Array], values: Array) -> Array:
+        """Σ_{xy…} values[x, y, …] factors_1[a, x] factors_2[b, y] …: `contract` transposed."""
+        terms = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
+        subscripts = f"{','.join([*terms, self._out])}->{self._inducing}"
+        return jnp.einsum(subscripts, *factors, self._seen(values), optimize="auto")
+
+    def _seen(self, values: Array) -> Array:
+        """Added up over those axes of the inputs that this latent does not look at."""
+        unused = tuple(axis for axis in range(len(self.shape)) if axis not in self.spots)
+        return jnp.sum(values, axis=unused)
+
     def outer(self, per_group: list[Array]) -> Array:
         """Product over groups of one number per coordinate."""
         return self.along_inputs(self._einsum(self._inputs, *per_group))
@@ -79,6 +95,33 @@ class Projection(eqx.Module):
     def mean(self, m: Array) -> Array:
         """Aᵀ m."""
         return self.contract(list(self.A), m)
+
+    def pull(self, r: Array) -> Array:
+        """A r."""
+        return self.gather(list(self.A), r)
+
+    def gram(self, d: Array) -> Array:
+        """A diag(d) Aᵀ, [M × M] with the inducing lattice in row-major order.
+
+        On a lattice it is added up one group at a time, over pairs of that group's variables.
+        """
+        d = self._seen(d)
+        if len(set(self.spots)) == 1:
+            A = reduce(lambda a, b: (a[:, None] * b).reshape(-1, b.shape[1]), self.A)
+            return (A * d) @ A.T
+        for _, a in sorted(zip(self.spots, self.A, strict=True), key=lambda pair: pair[0]):
+            # The axis of this group's inputs is always the first that is left.
+            pairs = (a[:, None] * a).reshape(-1, a.shape[1])
+            d = jnp.moveaxis(jnp.tensordot(pairs, d, axes=(1, 0)), 0, -1)
+        order = [sorted(self.spots).index(spot) for spot in self.spots]
+        sizes = [len(a) for a in self.A]
+        d = d.transpose(order).reshape([m for size in sizes for m in (size, size)])
+        M, groups = prod(sizes), len(sizes)
+        return d.transpose(*range(0, 2 * groups, 2), *range(1, 2 * groups, 2)).reshape(M, M)
+
+    def gram_diagonal(self, d: Array) -> Array:
+        """The diagonal of A diag(d) Aᵀ, shaped as the inducing lattice."""
+        return self.gather([a * a for a in self.A], d)
 
     def unexplained(self) -> Array:
         """k − |a|²: what is left of the prior variance once the inducing variables are known."""
@@ -102,20 +145,41 @@ def whitened(K: Float[Array, "M M"], cross: Float[Array, "M N"]) -> Float[Array,
 
 
 def _whitened_forward(K: Array, cross: Array) -> tuple[Array, tuple[Array, Array]]:
-    L = jnp.linalg.cholesky(K)
-    A = solve_triangular(L, cross, lower=True)
-    return A, (L, A)
+    factor = _factorised(K)
+    A = _divided(factor, cross)
+    return A, (factor, A)
 
 
 def _whitened_backward(kept: tuple[Array, Array], ct: Array) -> tuple[Array, Array]:
-    L, A = kept
+    factor, A = kept
+    lower = jnp.tril(ct @ A.T) * (1.0 - 0.5 * jnp.eye(len(factor), dtype=factor.dtype))
+    half = _divided(factor, _divided(factor, lower, transposed=True).T, transposed=True)
+    return -0.5 * (half + half.T), _divided(factor, ct, transposed=True)
 
-    def back(values: Array) -> Array:
-        return solve_triangular(L, values, lower=True, trans="T")
 
-    lower = jnp.tril(ct @ A.T) * (1.0 - 0.5 * jnp.eye(len(L), dtype=L.dtype))
-    half = back(back(lower).T)
-    return -0.5 * (half + half.T), back(ct)
+# A processor solves with L as fast as it multiplies. A GPU does not: there L⁻¹ is formed once, and
+# everything after that is a product.
+
+
+def _factorised(K: Array) -> Array:
+    """L, or on a GPU L⁻¹."""
+    L = jnp.linalg.cholesky(K, symmetrize_input=False)
+    eye = jnp.eye(len(K), dtype=K.dtype)
+    return platform_dependent(
+        L, cpu=lambda L: L, default=lambda L: solve_triangular(L, eye, lower=True)
+    )
+
+
+def _divided(factor: Array, values: Array, *, transposed: bool = False) -> Array:
+    """L⁻¹ values, or L⁻ᵀ values."""
+
+    def solved(L: Array, values: Array) -> Array:
+        return solve_triangular(L, values, lower=True, trans="T" if transposed else "N")
+
+    def multiplied(inverse: Array, values: Array) -> Array:
+        return (inverse.T if transposed else inverse) @ values
+
+    return platform_dependent(factor, values, cpu=solved, default=multiplied)
 
 
 whitened.defvjp(_whitened_forward, _whitened_backward)

@@ -56,6 +56,11 @@ class Signal(ABC):
         """Whether its distribution at an input is exactly normal."""
         return False
 
+    @property
+    def linear(self) -> frozenset[str]:
+        """The latents in which it is linear, with the others held: all that no gate contains."""
+        return frozenset(leaf.name for leaf in self.leaves)
+
     @abstractmethod
     def moments(self, marginals: Marginals) -> Moments:
         """Exact mean and variance at every input."""
@@ -138,6 +143,10 @@ class Gate(Signal):
     def leaves(self) -> tuple[Latent, ...]:
         return self.of.leaves
 
+    @property
+    def linear(self) -> frozenset[str]:
+        return frozenset()
+
     def moments(self, marginals: Marginals) -> Moments:
         g = self.of.moments(marginals)
         return Moments(*probit_moments(g.mean, g.var))
@@ -172,6 +181,10 @@ class Product(Signal):
 
     def factors(self) -> tuple[Signal, ...]:
         return self.parts
+
+    @property
+    def linear(self) -> frozenset[str]:
+        return frozenset().union(*(part.linear for part in self.parts))
 
     def moments(self, marginals: Marginals) -> Moments:
         parts = ((part, part.moments(marginals)) for part in self.parts)
@@ -222,6 +235,10 @@ class Sum(Signal):
     def gaussian(self) -> bool:
         return all(part.gaussian for part in self.parts)
 
+    @property
+    def linear(self) -> frozenset[str]:
+        return frozenset().union(*(part.linear for part in self.parts))
+
     def moments(self, marginals: Marginals) -> Moments:
         parts = ((part, part.moments(marginals)) for part in self.parts)
         return reduce(_plus, (_aligned(m, part.axes, self.axes) for part, m in parts))
@@ -263,6 +280,10 @@ class Total(Signal):
     @property
     def gaussian(self) -> bool:
         return self.of.gaussian
+
+    @property
+    def linear(self) -> frozenset[str]:
+        return self.of.linear
 
     def moments(self, marginals: Marginals) -> Moments:
         return self._added(self.of.moments(marginals))

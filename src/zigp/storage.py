@@ -3,7 +3,8 @@
 A file is one safetensors file. Its metadata holds, under the key `zigp`, a JSON document: the
 format's version, the library's, a summary of the training for people and tools to read, and the
 estimator itself. That is a tree in which every object is named by its class, out of the classes of
-this package that hold data, and every array by the tensor that it is.
+this package that hold data, and every array by the tensor that it is. A digest of all of it tells
+when a byte has changed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +32,17 @@ from zigp import (
     latent,
     models,
     signal,
-    training,
 )
 from zigp.files.atomic import beside
 from zigp.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
+from zigp.training import records
 
 __all__ = ["FORMAT", "load", "read_header", "save"]
 
 FORMAT = 1
 _KEY = "zigp"
+_MOST_CHARACTERS = 1 << 24
+_OWN = ("_output_names",)  # what a fit sets although its class has it
 
 
 class _UnknownError(Exception):
@@ -56,7 +60,7 @@ _FAULTS = (
     RecursionError,
 )
 _HOLDING_DATA = (
-    *(columns, covariances, data, inducing, kernels, latent, models, signal, training),
+    *(columns, covariances, data, inducing, kernels, latent, models, signal, records),
     *(bernoulli, counts, gated, gaussian, hurdles, latent_noise),
 )
 _CLASSES: dict[str, type] = {
@@ -84,8 +88,9 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         **estimator._summary(),
         "content": _packed(estimator, arrays),
     }
-    text = json.dumps(header, allow_nan=False, ensure_ascii=False)
     whole = {name: np.array(array, order="C") for name, array in arrays.items()}
+    header["digest"] = _digest(header, whole)
+    text = json.dumps(header, allow_nan=False, ensure_ascii=False)
     with beside(Path(path)) as part:
         part.write_bytes(written_tensors(whole, metadata={_KEY: text}))
 
@@ -103,7 +108,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     length = int.from_bytes(raw[:8], "little")
     header = _checked_header(path, raw[8 : 8 + length], length, len(raw))
     try:
-        return _unpacked(header["content"], read_tensors(raw))
+        arrays = read_tensors(raw)
+        if header.get("digest") != _digest(header, arrays):
+            raise _UnknownError("something in it was changed after it was saved")
+        if "estimator" not in header["content"]:
+            raise _UnknownError("it holds no estimator")
+        return _unpacked(header["content"], arrays)
     except (SafetensorError, *_FAULTS) as error:
         raise ValueError(f"{path} is damaged: {error}. Save the model again.") from error
 
@@ -148,6 +158,16 @@ def _cut_short(path: Path, claimed: int, size: int) -> str:
     )
 
 
+def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
+    """A number of all that a file says and holds, other than itself."""
+    said = {key: value for key, value in header.items() if key != "digest"}
+    found = sha256(json.dumps(said, sort_keys=True).encode())
+    for name, array in sorted(arrays.items()):
+        found.update(json.dumps([name, str(array.dtype), array.shape]).encode())
+        found.update(array.tobytes())
+    return found.hexdigest()
+
+
 def _library_version() -> str:
     from importlib.metadata import version
 
@@ -162,6 +182,8 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     match value:
         case None | bool() | str() | int():
             return value
+        case Path():
+            return str(value)
         case float():
             return value if np.isfinite(value) else {"float": repr(value)}
         case np.ndarray() if value.dtype.kind in "OU":
@@ -208,8 +230,8 @@ def _unpacked(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
             return tree
         case {"float": text}:
             return float(text)
-        case {"texts": texts, "object": is_object}:
-            return np.array(texts, dtype=object if is_object else str)
+        case {"texts": list(texts), "object": is_object}:
+            return _texts(texts, object if is_object else str)
         case {"array": name}:
             return arrays[name]
         case {"tuple": items}:
@@ -225,9 +247,20 @@ def _unpacked(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
                 raise _UnknownError(f"there is no estimator {name!r}")
             built = _ESTIMATORS[name](**{k: _unpacked(v, arrays) for k, v in settings.items()})
             for key, value in learned.items():
+                if hasattr(type(built), key) and key not in _OWN:
+                    raise _UnknownError(f"{name} does not learn {key!r}")
                 setattr(built, key, _unpacked(value, arrays))
             return built
     raise _UnknownError(f"its content holds {str(tree)[:60]!r}")
+
+
+def _texts(texts: list[Any], dtype: type) -> np.ndarray:
+    """An array of texts, each as wide as the longest: few long ones must not make all so."""
+    if not all(isinstance(text, str) for text in texts):
+        raise _UnknownError("its texts are not all texts")
+    if dtype is str and len(texts) * max(map(len, texts), default=0) > _MOST_CHARACTERS:
+        raise _UnknownError("its texts would take far more room than they fill")
+    return np.array(texts, dtype=dtype)
 
 
 def _built(name: str, held: dict[str, Any]) -> Any:

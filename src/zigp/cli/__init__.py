@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zigp.cli import commands
+from zigp.cli.printing import plain
+from zigp.stopping import StopRequest
 
 __all__ = ["app", "main"]
 
 app = commands.app
 
 
-class _StoppedError(BaseException):
+class _StoppedError(StopRequest):
     """A signal asked us to end; what is on its way to a file is cleared away as it passes."""
 
     def __init__(self, number: int) -> None:
@@ -28,7 +31,7 @@ def main() -> None:
     _remember_compiled()
     debug = "--debug" in sys.argv
     try:
-        with _stoppable():
+        with _stoppable(), _plain_warnings():
             app()
     except _StoppedError as stopped:
         print("Interrupted.", file=sys.stderr)
@@ -53,13 +56,17 @@ def main() -> None:
 
 @contextmanager
 def _stoppable() -> Iterator[None]:
-    """Ctrl-C and a request to end are raised as an error, so that nothing half-written is left."""
+    """Ctrl-C and a request to end are raised as an error, so that nothing half-written is left.
+
+    What is to be ignored stays so: under nohup a command goes on when its terminal closes.
+    """
 
     def stop(number: int, frame: object) -> None:
         raise _StoppedError(number)
 
     asked = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
-    before = {number: signal.signal(number, stop) for number in asked}
+    heeded = [number for number in asked if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heeded}
     try:
         yield
     finally:
@@ -67,12 +74,23 @@ def _stoppable() -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """A warning is a line, without the place in the code that it came from."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_: plain(" ".join(str(message).split())) + "\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
 def _sentence(error: BaseException) -> str:
     """An error as one line of text; those of the system with the file they are about."""
     if isinstance(error, OSError) and error.strerror:
         about = f"{error.filename}: " if error.filename else ""
-        return f"{about}{error.strerror}."
-    return " ".join(str(error).split()) or f"{type(error).__name__}."
+        return plain(f"{about}{error.strerror}.")
+    return plain(" ".join(str(error).split()) or f"{type(error).__name__}.")
 
 
 def _remember_compiled() -> None:

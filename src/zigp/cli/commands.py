@@ -11,9 +11,11 @@ import typer
 from zigp.cli.options import (
     Config,
     Device,
+    Divided,
     Dtype,
     Kernel,
     Likelihood,
+    Method,
     ModelName,
     as_toml,
     command_of,
@@ -24,6 +26,7 @@ from zigp.cli.options import (
     share,
     use_device,
 )
+from zigp.cli.printing import plain
 
 __all__ = ["app"]
 
@@ -59,6 +62,9 @@ Seconds = Annotated[
     float | None, typer.Option(help="Stop training after so many seconds.", callback=positive)
 ]
 BatchSize = Annotated[int | None, typer.Option(help="Rows looked at in a step; else all.", min=1)]
+How = Annotated[
+    Method, typer.Option(help="adam, the paper's; natural: natural gradients; auto: the better.")
+]
 Seed = Annotated[int, typer.Option(help="Seed of everything random.", min=0)]
 Precision = Annotated[Dtype, typer.Option(help="float32 needs half the memory.")]
 On = Annotated[Device, typer.Option(help="What to compute on.")]
@@ -108,6 +114,33 @@ def fit(
     steps: Steps = None,
     max_seconds: Seconds = None,
     batch_size: BatchSize = None,
+    method: How = Method.auto,
+    stream: Annotated[
+        bool | None,
+        typer.Option(help="Read Parquet or Zarr block by block; if not said, where it is large."),
+    ] = None,
+    passes: Annotated[
+        float, typer.Option(help="How often a stream is gone through.", callback=positive)
+    ] = 1.0,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from where this fit was interrupted.")
+    ] = False,
+    checkpoint_seconds: Annotated[
+        float, typer.Option(help="Keep where training stands so often.", callback=positive)
+    ] = 300.0,
+    divide: Annotated[
+        Divided, typer.Option(help="What all devices of this machine divide among them.")
+    ] = Divided.one,
+    distributed: Annotated[
+        bool, typer.Option("--distributed", help="One of several processes; a launcher says which.")
+    ] = False,
+    coordinator: Annotated[
+        str | None, typer.Option(help="Or say so: address and port of the first, such as a:1234.")
+    ] = None,
+    num_processes: Annotated[int | None, typer.Option(help="How many there are.", min=1)] = None,
+    process_id: Annotated[
+        int | None, typer.Option(help="Which one this is, from 0.", min=0)
+    ] = None,
     seed: Seed = 0,
     dtype: Precision = Dtype.float64,
     device: On = Device.auto,
@@ -126,18 +159,21 @@ def fit(
     """
     from zigp.cli.data import Columns
     from zigp.cli.fitting import Settings, fit_file, make_model
+    from zigp.cli.processes import joined
 
     if write_config:
         typer.echo(as_toml(context))
-    use_device(device)
-    columns = Columns.of(context.params)
-    settings = Settings.of(context.params, verbose=not quiet)
-    made = make_model(model.value, columns, settings)
-    for line in fit_file(
-        data, columns, made, out, start=from_, given=given(context), force=force,
-        command=command_of(context),
-    ):  # fmt: skip
-        typer.echo(line, err=True)
+    with joined(distributed, coordinator, num_processes, process_id) as process:
+        use_device(device)
+        columns = Columns.of(context.params)
+        settings = Settings.of(context.params, verbose=not quiet and process.first)
+        made = make_model(model.value, columns, settings)
+        for line in fit_file(
+            data, columns, made, out, start=from_, given=given(context), force=force,
+            command=command_of(context), stream=stream, passes=passes, process=process,
+        ):  # fmt: skip
+            if process.first:
+                typer.echo(plain(line), err=True)
 
 
 @app.command()
@@ -237,7 +273,9 @@ def simulate(
         Path | None, typer.Option(help="Draw from this model, at the rows of --data.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="A table of where to draw.")] = None,
-    draws: Annotated[int, typer.Option(help="How many joint draws from a model.", min=1)] = 10,
+    draws: Annotated[
+        int, typer.Option(help="How many joint draws from a model.", min=1, max=100_000)
+    ] = 10,
     stations: Annotated[int, typer.Option(help="Of the simulated rain.", min=1)] = 40,
     hours: Annotated[int, typer.Option(help="Of the simulated rain.", min=1)] = 240,
     seed: Annotated[int, typer.Option(help="Seed of everything random.", min=0)] = 2018,
@@ -314,10 +352,10 @@ def report(
 
     def say(line: str) -> None:
         if not quiet:
-            typer.echo(line, err=True)
+            typer.echo(plain(line), err=True)
 
     report_file(
-        model, data, out, target=target, space=listed(space), time=time, refit=not quick,
+        model, data, out, target=target, space=listed(space), time=time, quick=quick,
         verbose=not quiet, force=force, command=command_of(context), say=say,
     )  # fmt: skip
     say(f"Report: {out}")

@@ -12,14 +12,12 @@ import numpy as np
 
 from zigp.cli.options import listed
 from zigp.files import FileError, as_levels, as_numbers, as_times, read, refuse_gaps
+from zigp.names import is_globe, places_among
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Columns", "Data", "as_fitted", "read_data", "taken_as_text"]
-
-_LATITUDES = ("lat", "latitude")
-_LONGITUDES = ("lon", "lng", "long", "longitude")
 
 
 @dataclass(frozen=True)
@@ -55,10 +53,8 @@ class Columns:
     @property
     def latlon(self) -> list[str] | None:
         """Latitude and longitude, if that is what the two columns of space are called."""
-        by_name = {name.lower(): name for name in self.space}
-        north = [by_name[n] for n in _LATITUDES if n in by_name]
-        east = [by_name[n] for n in _LONGITUDES if n in by_name]
-        return [north[0], east[0]] if len(self.space) == 2 and north and east else None
+        pair = places_among(self.space) if len(self.space) == 2 else None
+        return [pair[1], pair[0]] if pair and is_globe(*pair) else None
 
 
 @dataclass(frozen=True)
@@ -122,6 +118,8 @@ def _refuse_text(path: Path, table: pd.DataFrame, names: Sequence[str]) -> None:
 
     for name in names:
         values = table[name].dropna()
+        if values.dtype.kind == "M":
+            raise FileError(f"Column {name!r} of {path} holds times: name it with --time.")
         if len(values) and not pd.api.types.is_numeric_dtype(values):
             numbers = pd.to_numeric(values.astype(str).str.replace(",", "."), errors="coerce")
             if numbers.isna().all():

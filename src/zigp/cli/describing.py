@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from zigp.cli.printing import plain
+
 __all__ = ["described"]
 
 
@@ -41,7 +43,7 @@ def described(path: Path, *, as_json: bool) -> str:
         lines += [f"trained     {_in_words(name, part)}" for name, part in parts.items()]
     for said in found["looks_wrong"]:
         lines.append(f"look at     {said}")
-    return "\n".join(lines)
+    return "\n".join(map(plain, lines))
 
 
 def _in_words(name: str, trained: dict[str, Any]) -> str:

@@ -13,7 +13,7 @@ import typer
 
 from zigp.cli.data import Columns, Data, read_data
 from zigp.cli.fitting import Settings, in_groups, make_model
-from zigp.cli.printing import print_scores
+from zigp.cli.printing import plain, print_scores
 
 __all__ = ["evaluate_file"]
 
@@ -48,7 +48,7 @@ def evaluate_file(
     by, splits = _folds(data.X, columns, folds, at_random)
     if not quiet:
         for note in data.notes:
-            typer.echo(note, err=True)
+            typer.echo(plain(note), err=True)
         typer.echo(f"{folds} folds of {by}; resolution {resolution:g}.", err=True)
     rows: list[dict[str, Any]] = []
     for name in models:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +12,16 @@ import numpy as np
 
 from zigp.cli.data import Columns, Data, read_data
 from zigp.cli.options import listed, sizes
+from zigp.cli.processes import ALONE, Process
+from zigp.cli.streams import open_if_large
 from zigp.files import FileError, check_writable
 from zigp.lattices import is_lattice
+from zigp.training.records import InterruptedFitError
 
 __all__ = ["Settings", "fit_file", "in_groups", "make_model"]
 
 _MODELS = ("ZeroInflatedGPRegressor", "HurdleGPRegressor", "SparseGPRegressor")
+_LOOKED_AT = 1000  # rows of a stream, to tell its columns by
 # Options, and the settings of a model that they stand for, which a model that goes on keeps.
 _KEPT = {
     "kernel": "kernel",
@@ -44,6 +49,10 @@ class Settings:
             "steps": options["steps"],
             "max_seconds": options["max_seconds"],
             "batch_size": options["batch_size"],
+            "method": str(options.get("method", "auto")),
+            "devices": str(options.get("divide", "one")),
+            "resume": bool(options.get("resume", False)),
+            "checkpoint_seconds": float(options.get("checkpoint_seconds", 300.0)),
             "random_state": options["seed"],
             "dtype": str(options["dtype"]),
             "verbose": verbose,
@@ -119,6 +128,9 @@ def fit_file(
     given: Collection[str],
     force: bool,
     command: Sequence[str],
+    stream: bool | None = None,
+    passes: float = 1.0,
+    process: Process = ALONE,
 ) -> Iterator[str]:
     """Fit a model to a file and save it; what happened comes line by line.
 
@@ -126,10 +138,20 @@ def fit_file(
     """
     if Path(out).resolve() == path.resolve():
         raise FileError(f"--out {out} is the data: choose another name for the model.")
-    check_writable(out, force, endings=())
+    check_writable(out, force or model.resume, endings=())
+    _use_checkpoints(model, out, force)
     if start is not None:
         model = _going_on(start, model, columns, given)
-    data = read_data(path, columns, like=None if start is None else model)
+    streamed = open_if_large(path, columns, stream, process)
+    if streamed is None:
+        if process.of > 1:
+            raise ValueError("Several processes divide a stream among them: add --stream.")
+        if passes != 1.0:
+            raise ValueError("--passes counts how often a stream is gone through: add --stream.")
+        data = read_data(path, columns, like=None if start is None else model)
+    else:
+        data = Data(*streamed.sample(_LOOKED_AT, 0))
+        yield f"{path} has {streamed.rows:,} rows and is read block by block."
     yield from data.notes
     if not is_lattice(data.X) and len(data.X) < 2:
         raise FileError(f"{path} has a single row with a {columns.target}: too few to learn from.")
@@ -137,17 +159,49 @@ def fit_file(
         model = in_groups(model, columns, data)
     elif not is_lattice(data.X):
         data = _in_its_order(start, model, data)
-    model.fit(data.X, data.y)
-    if not is_lattice(data.X):
+    stopped = None
+    try:
+        if streamed is None:
+            model.fit(data.X, data.y)
+        else:
+            del data
+            model.fit_stream(streamed, passes)
+    except InterruptedFitError as stop:
+        if not hasattr(model, "model_"):
+            raise stop.__cause__ or stop from None
+        stopped = stop
+    if streamed is not None or not is_lattice(data.X):
         model.units_ = {columns.target: ""}  # as a lattice would have said
     model.made_by_ = {  # for a report to tell
         "command": list(command),
         "space": list(columns.space),
         "time": columns.time,
     }
-    yield from _summary(model)
-    model.save(out)
-    yield f"Saved {out}."
+    if process.first:
+        yield from _summary(model)
+        model.save(out)
+        yield f"Saved {out}."
+    if stopped is not None:
+        yield f"That is what was learned so far ({stopped}). --resume goes on from there."
+        raise stopped.__cause__ or stopped
+
+
+def _use_checkpoints(model: Any, out: str, force: bool) -> None:
+    """Write checkpoints beside the model, from which an interrupted fit goes on."""
+    folder = Path(f"{out}.checkpoint")
+    if folder.exists() and not model.resume:
+        if not force:
+            raise FileError(
+                f"{folder} is left of a fit that was interrupted: --resume goes on from it, "
+                "--force starts anew."
+            )
+        shutil.rmtree(folder)
+    if model.resume and not folder.exists():
+        raise FileError(
+            f"There is nothing to resume: no {folder} is left of an interrupted fit. Leave "
+            "--resume out."
+        )
+    model.set_params(checkpoint=str(folder))
 
 
 def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str]) -> Any:
@@ -169,7 +223,8 @@ def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str])
             f"--{other.replace('_', '-')} is not what {path} was fitted with, and a model goes on "
             "with its own settings: leave it out, or fit anew without --from."
         )
-    settings = ("steps", "max_seconds", "batch_size", "verbose")
+    settings = ["steps", "max_seconds", "batch_size", "verbose"]
+    settings += ["method", "devices", "checkpoint", "resume", "checkpoint_seconds"]
     new = {name: v for name in settings if (v := getattr(wanted, name)) is not None}
     if "seed" in given:
         new["random_state"] = wanted.random_state

@@ -14,9 +14,11 @@ import typer
 __all__ = [
     "Config",
     "Device",
+    "Divided",
     "Dtype",
     "Kernel",
     "Likelihood",
+    "Method",
     "ModelName",
     "as_toml",
     "command_of",
@@ -54,6 +56,18 @@ class Kernel(StrEnum):
     linear = "linear"
 
 
+class Method(StrEnum):
+    auto = "auto"
+    adam = "adam"
+    natural = "natural"
+
+
+class Divided(StrEnum):
+    one = "one"
+    data = "data"
+    restarts = "restarts"
+
+
 class Dtype(StrEnum):
     float64 = "float64"
     float32 = "float32"
@@ -76,7 +90,7 @@ def _configured(context: typer.Context, path: Path | None) -> Path | None:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise typer.BadParameter(f"{path}: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of its text, its numbers, or its depth
         raise typer.BadParameter(f"{path} is not TOML: {error}.") from None
     known = _by_name(context)
     values = {}
@@ -145,7 +159,7 @@ def command_of(context: typer.Context) -> list[str]:
             words.append(param.opts[0])
         if value is not True:
             words.append(str(value))
-    return words
+    return [word.encode("utf-8", "replace").decode() for word in words]  # as text that can be kept
 
 
 def finite(value: float | None) -> float | None:

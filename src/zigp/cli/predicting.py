@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 from zigp.cli.data import as_fitted, taken_as_text
+from zigp.cli.printing import plain
 from zigp.files import (
     LATTICES,
     TABLES,
@@ -54,6 +55,7 @@ def predict_file(
     with writing(out, force) as file:
         for part in read_parts(data, rows, partial(taken_as_text, fitted)):
             new = _predicted(fitted, as_fitted(data, part, fitted), asked)
+            _tell_of_nonsense(new)
             file.add(_beside(data, part, new))
             count += len(part)
             if not quiet and count % rows == 0:
@@ -77,6 +79,13 @@ def _predicted(model: Any, X: pd.DataFrame, asked: Asked) -> dict[str, np.ndarra
         if asked.below is not None:
             found[f"prob_below_{asked.below:g}"] = model.prob_below(X, asked.below)
     return _apart({f"{asked.prefix}{name}": values for name, values in found.items()}, model)
+
+
+def _tell_of_nonsense(new: Mapping[str, np.ndarray]) -> None:
+    """A line for each column in which numbers are missing or infinite."""
+    for name, values in new.items():
+        if values.dtype.kind == "f" and (bad := np.count_nonzero(~np.isfinite(values))):
+            typer.echo(plain(f"Look at this: {bad:,} of {name} are not finite."), err=True)
 
 
 def _apart(columns: Mapping[str, np.ndarray], model: Any) -> dict[str, np.ndarray]:
@@ -113,6 +122,9 @@ def _predict_lattice(model: Any, path: Path, out: str, asked: Asked, force: bool
     target: Any = read(path, lazy=True)
     if find_spec("dask"):  # in parts, whatever the chunks of the file
         names, sizes = list(target.sizes), tuple(target.sizes.values())
+        if 0 in sizes:
+            empty = names[sizes.index(0)]
+            raise FileError(f"Dimension {empty!r} of {path} is empty: there are no places in it.")
         target = target.chunk(dict(zip(names, block_of(sizes, _CELLS), strict=True)))
     answer = model.predict_lattice(target, (tail, 0.5, 1.0 - tail), asked.below)
     count = int(answer["mean"].size)

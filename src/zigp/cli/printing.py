@@ -1,10 +1,12 @@
-"""Tables on stdout."""
+"""Tables on stdout, and lines that a terminal can be shown."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["print_scores"]
+__all__ = ["plain", "print_scores"]
+
+_LONGEST = 2_000  # characters of a line
 
 _NAMES = {
     "rmse": "RMSE",
@@ -14,6 +16,18 @@ _NAMES = {
     "crps": "CRPS",
     "coverage90": "90 % cover",
 }
+
+
+def plain(line: str) -> str:
+    """A line that may hold text from data: what steers terminals is spelled out, the rest is short.
+
+    >>> plain("column '\\x1b[31mred'")
+    "column '\\\\x1b[31mred'"
+    """
+    safe = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)
+    if len(safe) <= _LONGEST:
+        return safe
+    return f"{safe[: _LONGEST // 2]} … {safe[-_LONGEST // 2 :]}"
 
 
 def print_scores(scores: Mapping[str, Mapping[str, float]]) -> None:

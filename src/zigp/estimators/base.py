@@ -8,12 +8,13 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
+import jax
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
@@ -22,9 +23,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from zigp import prediction
-from zigp.batch import Lattice
+from zigp.batch import Batch, Lattice, Rows
 from zigp.columns import Table
 from zigp.data import ColumnList, Layout, as_batch, column_index, listed
+from zigp.devices import Devices, available
 from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.latent import LatentGP
 from zigp.lattices import as_cells, is_lattice
@@ -32,7 +34,22 @@ from zigp.models import Model
 from zigp.progress import progress_bar
 from zigp.runtime import entry_point, make_room
 from zigp.sanity import findings
-from zigp.training import Fit, Schedule, Settings, train, train_restarts
+from zigp.streaming.prefetch import prefetched
+from zigp.training import (
+    Checkpoints,
+    Feed,
+    Fit,
+    InterruptedFitError,
+    Method,
+    Schedule,
+    Settings,
+    Streamed,
+    train,
+    train_restarts,
+)
+
+if TYPE_CHECKING:
+    from zigp.streaming import Stream
 
 __all__ = [
     "FIRST_GATE_VARIANCE",
@@ -43,12 +60,13 @@ __all__ = [
     "row_weights",
 ]
 
+Training = Mapping[str, tuple[int, float]]
 ColumnGroups = Mapping[str, ColumnList] | Sequence[ColumnList]
 
-# A lattice with an inducing point at every coordinate overfits when trained to the end.
-_STEPS, _LATTICE_STEPS = 1000, 400
 # Larger lattices are looked at in slabs.
 _MOST_CELLS, _CELLS_IN_A_STEP = 1_000_000, 250_000
+# What a stream is begun with, and goes on by.
+_SAMPLE, _ROWS_IN_A_STEP = 50_000, 2**14
 # Where training starts, in the model's units. A wide gate can open and close between neighbours.
 FIRST_GATE_VARIANCE = 4.0
 
@@ -65,6 +83,13 @@ class GPSettings(BaseEstimator):
     steps. `batch_size` is how many rows a step looks at; if left open it is all, or slabs of
     250,000 cells of a lattice of more than a million.
 
+    `method` is `adam`, the paper's choice, or `natural`, which takes natural-gradient steps for
+    every q; `auto` is the one that was measured to be better for the model at hand. Each has its
+    own number of steps and learning rate, if those are left open. With a folder for `checkpoint`,
+    where training stands is written there every `checkpoint_seconds`, and `resume` goes on from it.
+    `devices` says what is divided among all devices that JAX has: `data`, `restarts`, or nothing
+    (`one`).
+
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
     constructor that the dataclass generates.
 
@@ -80,12 +105,17 @@ class GPSettings(BaseEstimator):
     learn_inducing: bool | None = None
     covariance: str = "auto"
     steps: int | None = None
-    learning_rate: float | Mapping[str, float] = 0.05
+    method: str = "auto"
+    learning_rate: float | Mapping[str, float] | None = None
     schedule: Schedule = "cosine"
     batch_size: int | None = None
     fixed: Sequence[str] = ()
     tol: float = 1e-4
     max_seconds: float | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_seconds: float = 300.0
+    resume: bool = False
+    devices: str = "one"
     dtype: str = "float64"
     warm_start: bool = False
     random_state: int | np.random.RandomState | None = 0
@@ -152,6 +182,11 @@ class SparseGP(GPSettings):
 
     # Latents and weights have mean zero, as in the paper; only a gate's mean is learned.
     _always_fixed: ClassVar[tuple[str, ...]] = ("f.prior_mean",)
+    _default_method: ClassVar[Method] = "adam"
+    # Steps and learning rate of each method. A lattice with an inducing point at every coordinate
+    # overfits when trained to the end.
+    _training: ClassVar[Training] = {"adam": (1000, 0.05), "natural": (300, 0.1)}
+    _lattice_training: ClassVar[Training] = {"adam": (400, 0.05), "natural": (200, 0.1)}
 
     # -- what a subclass provides ---------------------------------------------------------------
 
@@ -184,52 +219,153 @@ class SparseGP(GPSettings):
         60
         """
         make_room()
-        dtype = self._dtype()
         X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "model_")
         if again:
             self._refuse_another_structure()
-        elif hasattr(self, "model_"):
+        first, rows, target, weight = self._begun(X, y, sample_weight, column_groups, again)
+        rows, values, weights, shift = self._in_model_units(rows, target, weight)
+        layout = self.layout_
+        data = as_batch(rows, values, weights, layout.groups, self._dtype(), layout.exposure)
+        self.n_rows_ = int(np.count_nonzero(weight))
+        self.on_lattice_ = isinstance(data.at, Lattice)
+        cells = prod(data.at.shape) if self.on_lattice_ else 0
+        settings = self._settings(cells, first[0].likelihood.early_pace)
+        shape = f" on a lattice of {' × '.join(map(str, data.at.shape))}" * self.on_lattice_
+        self._train(first, data, settings, shift, self._title() + shape)
+        return self
+
+    @entry_point
+    def fit_stream(self, stream: Stream, passes: float = 1.0) -> Self:
+        """Fit the model to data of any size, which pass by block after block.
+
+        The stream is made by `zigp.open_stream`, from Parquet files or a Zarr lattice. Units,
+        length-scales and inducing points are set from a sample of 50,000 rows; then every row is
+        looked at once in each pass, in steps of `batch_size` rows (16,384 if left open). If `steps`
+        is given, it counts instead of passes. Memory does not grow with the number of rows. Where
+        `jax.distributed` connects several processes, each reads its own part.
+
+        >>> frame = pd.DataFrame({"x": X[:, 0], "y": y})
+        >>> frame.to_parquet("data.parquet")
+        >>> stream = zigp.open_stream("data.parquet", target="y", rows_per_block=60)
+        >>> ZeroInflatedGPRegressor(n_inducing=12).fit_stream(stream, passes=5).n_rows_
+        60
+        """
+        make_room()
+        self.units_ = {}
+        seed = int(check_random_state(self.random_state).randint(2**31))
+        X, y = stream.sample(_SAMPLE, seed)
+        groups = stream.groups if self.column_groups is None else self.column_groups
+        again = self.warm_start and hasattr(self, "model_")
+        if again:
+            self._refuse_another_structure()
+        first, rows, target, weight = self._begun(X, y, None, groups, again)
+        shift = self._in_model_units(rows, target, weight)[3] * stream.rows / len(rows)
+        devices = self._devices(1)
+        feed = self._feed(stream if self.table_ is None else stream.read_as(self.table_), devices)
+        self.n_rows_, self.on_lattice_ = stream.rows, False
+        settings = self._settings(0, first[0].likelihood.early_pace)
+        steps = self.steps or max(round(passes * stream.blocks_per_pass * feed.steps), 1)
+        settings = replace(settings, steps=steps, chunk=feed.steps, tol=0.0, batch_size=None)
+        self._train(first, feed, settings, shift, f"{self._title()} on {stream.rows:,} rows")
+        return self
+
+    def _feed(self, stream: Stream, devices: Devices | None) -> Streamed:
+        """What a stream has, in the model's units and ready for its steps."""
+        every, here = (1, 1) if devices is None else (devices.count, jax.local_device_count())
+        block = stream.rows_per_block // here
+        size = min((self.batch_size or _ROWS_IN_A_STEP) // every, block)
+        if not size or stream.rows_per_block % here or block % size:
+            raise ValueError(
+                f"A block of {stream.rows_per_block} rows cannot be divided into steps of "
+                f"{self.batch_size or _ROWS_IN_A_STEP} rows on {every} devices: make both powers "
+                "of two, rows_per_block the larger."
+            )
+        seed, dtype = self.seed_, self._dtype()
+
+        def blocks(first: int) -> Iterator[Batch]:
+            number, skip = divmod(first, stream.blocks_per_pass)
+            while True:
+                for found in prefetched(stream.blocks(seed, number, skip)):
+                    y = self._as_target(found.y)
+                    rows, y, weight = self._in_model_units(found.X, y, found.weight)[:3]
+                    weight = weight * stream.blocks_per_pass  # a block stands for all rows
+                    yield Batch(Rows(rows.astype(dtype)), y.astype(dtype), weight.astype(dtype))
+                number, skip = number + 1, 0
+
+        def ahead(first: int) -> Iterator[Batch]:
+            return prefetched(blocks(first), depth=1)
+
+        return Streamed(ahead, stream.rows, block, size, ",".join(stream.names), devices)
+
+    def _begun(
+        self, X: Any, y: Any, sample_weight: Any, column_groups: Any, again: bool
+    ) -> tuple[list[Model], np.ndarray, np.ndarray, np.ndarray]:
+        """Where training starts, and the rows that this was decided by, with their weights."""
+        if not again and hasattr(self, "model_"):
             del self.model_  # nothing is left of it if this fit fails
         rows, target = self._checked_pair(X, y, reset=not again)
         weight = row_weights(sample_weight, rows)
-        seed = int(check_random_state(self.random_state).randint(2**31))
-        if not again:
-            names = getattr(self, "feature_names_in_", None)
-            counted = rows[weight > 0]
-            self.layout_ = Layout.of(
-                counted,
-                column_groups,
-                self.latlon,
-                names,
-                exposure=getattr(self, "exposure", None),
-                categorical=() if self.table_ is None else self.table_.categories,
-                split=self._may_split(),
-            )
-            self.y_offset_, self.y_scale_ = self._scaling(
-                self._transformed(target), weight, self._exposure_of(rows)
-            )
-        rows, values, weights, shift = self._in_model_units(rows, target, weight)
+        self.seed_ = seed = int(check_random_state(self.random_state).randint(2**31))
         if again:
-            first = [self.model_]
-        else:
-            sparsity = Sparsity(self.n_inducing, self.covariance, seed, dtype)
-            counted = weights.reshape(-1, len(rows)).any(axis=0)
-            first = self._first_models(rows[counted], self.layout_, sparsity)
-        layout = self.layout_
-        data = as_batch(rows, values, weights, layout.groups, dtype, layout.exposure)
-        self.seed_, self.n_rows_ = seed, int(np.count_nonzero(weight))
-        self.on_lattice_ = isinstance(data.at, Lattice)
-        cells = prod(data.at.shape) if self.on_lattice_ else 0
-        settings = self._settings(seed, cells, first[0].likelihood.early_pace)
-        shape = f" on a lattice of {' × '.join(map(str, data.at.shape))}" * self.on_lattice_
-        with progress_bar(self._title() + shape) if self.verbose else nullcontext() as show:
-            if len(first) == 1:
-                fits = [train(first[0], data, settings, show, shift=shift)]
-            else:
-                fits = train_restarts(first, data, settings, show, shift=shift)
+            return [self.model_], rows, target, weight
+        self.layout_ = Layout.of(
+            rows[weight > 0],
+            column_groups,
+            self.latlon,
+            getattr(self, "feature_names_in_", None),
+            exposure=getattr(self, "exposure", None),
+            categorical=() if self.table_ is None else self.table_.categories,
+            split=self._may_split(),
+        )
+        self.y_offset_, self.y_scale_ = self._scaling(
+            self._transformed(target), weight, self._exposure_of(rows)
+        )
+        inputs, _, weights, _ = self._in_model_units(rows, target, weight)
+        counted = weights.reshape(-1, len(rows)).any(axis=0)
+        sparsity = Sparsity(self.n_inducing, self.covariance, seed, self._dtype())
+        return self._first_models(inputs[counted], self.layout_, sparsity), rows, target, weight
+
+    def _train(
+        self, first: list[Model], data: Batch | Feed, settings: Settings, shift: float, title: str
+    ) -> None:
+        """Train, and keep the best; also what there is if somebody stops it."""
+        more: dict[str, Any] = {
+            "shift": shift,
+            "devices": data.devices if isinstance(data, Streamed) else self._devices(len(first)),
+            "checkpoints": self._checkpoints(),
+        }
+        with progress_bar(title) if self.verbose else nullcontext() as show:
+            try:
+                if len(first) == 1:
+                    fits = [train(first[0], data, settings, show, **more)]
+                else:
+                    fits = train_restarts(first, data, settings, show, **more)
+            except InterruptedFitError as stop:
+                if any(len(fit.bounds) for fit in stop.fits):
+                    self._keep(stop.fits)
+                raise
         self._keep(fits)
-        return self
+        if more["checkpoints"] is not None:
+            more["checkpoints"].clear()
+
+    def _checkpoints(self) -> Checkpoints | None:
+        if self.checkpoint is None:
+            return None
+        return Checkpoints(
+            self.checkpoint,
+            seconds=self.checkpoint_seconds,
+            resume=self.resume,
+            writes=jax.process_index() == 0,
+        )
+
+    def _devices(self, restarts: int) -> Devices | None:
+        if self.devices not in ("one", "data", "restarts"):
+            raise ValueError(f"devices must be 'one', 'data' or 'restarts', not {self.devices!r}.")
+        split = "data" if jax.process_count() > 1 else self.devices
+        if split == "restarts" and restarts > 1:
+            return available("restarts", restarts)
+        return available("data") if split == "data" else None
 
     def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
         """Where training starts: one model, or one for each restart."""
@@ -282,7 +418,8 @@ class SparseGP(GPSettings):
     def _current_structure(self) -> dict[str, str]:
         """The settings that a model's shape follows from."""
         training = {*Settings.__dataclass_fields__, "max_seconds", "learn_inducing", "n_restarts"}
-        own = {"warm_start", "random_state", "verbose", "back_transform"}
+        own = {"warm_start", "random_state", "verbose", "back_transform", "checkpoint", "resume"}
+        own |= {"devices", "checkpoint_seconds"}
         given = {k: v for k, v in self.get_params().items() if k not in training | own}
         return {k: repr(v.item() if isinstance(v, np.generic) else v) for k, v in given.items()}
 
@@ -297,7 +434,7 @@ class SparseGP(GPSettings):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _settings(self, seed: int, cells: int, early_pace: float) -> Settings:
+    def _settings(self, cells: int, early_pace: float) -> Settings:
         fixed = (
             *([self.fixed] if isinstance(self.fixed, str) else self.fixed),
             *self._always_fixed,
@@ -305,18 +442,22 @@ class SparseGP(GPSettings):
         one_group = len(self.layout_.groups) == 1
         learn = one_group if self.learn_inducing is None else self.learn_inducing
         fixed += () if learn else ("inducing",)
-        steps = _STEPS if one_group else _LATTICE_STEPS
+        if self.method not in ("auto", "adam", "natural"):
+            raise ValueError(f"method must be 'auto', 'adam' or 'natural', not {self.method!r}.")
+        method = cast("Method", self._default_method if self.method == "auto" else self.method)
+        steps, rate = (self._training if one_group else self._lattice_training)[method]
         in_slabs = self.batch_size is None and cells > _MOST_CELLS
         return Settings(
             steps=steps if self.steps is None else self.steps,
-            learning_rate=self.learning_rate,
+            method=method,
+            learning_rate=rate if self.learning_rate is None else self.learning_rate,
             noise_pace=1.0 if one_group else early_pace,
             schedule=self.schedule,
             batch_size=_CELLS_IN_A_STEP if in_slabs else self.batch_size,
             fixed=fixed,
             tol=self.tol,
             max_seconds=self.max_seconds,
-            seed=seed,
+            seed=self.seed_,
         )
 
     def _latent(
@@ -370,6 +511,10 @@ class SparseGP(GPSettings):
     ) -> tuple[np.ndarray, np.ndarray]:
         X = self._as_numbers(X, reset=reset)
         return validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
+
+    def _as_target(self, y: np.ndarray) -> np.ndarray:
+        """The outputs of a stream's block, as `_checked_pair` would have them."""
+        return y
 
     def _transformed(self, y: np.ndarray) -> np.ndarray:
         """The outputs on the scale that the model works on, before shifting and dividing."""

@@ -58,7 +58,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
                 )
         elif unknown := sorted(set(labels.tolist()) - set(self.classes_.tolist())):
             raise ValueError(f"y holds {unknown[0]!r}, which is not among {self.classes_}.")
-        return rows, (labels == self.classes_[-1]).astype(float)
+        return rows, self._as_target(labels)
+
+    def _as_target(self, y: np.ndarray) -> np.ndarray:
+        return (y == self.classes_[-1]).astype(float)
 
     def _scaling(
         self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None

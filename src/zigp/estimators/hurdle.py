@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import jax
@@ -109,8 +110,10 @@ class HurdleGPRegressor(Regressor):
                 else Layout.of(counted, None, self.latlon, names, split=may)
             )
             column_groups = dict(zip(layout.names, map(list, layout.groups), strict=True))
-        for part in (classifier, regressor):
+        for name, part in (("classifier", classifier), ("regressor", regressor)):
             part.set_params(column_groups=column_groups)
+            if self.checkpoint is not None:
+                part.set_params(checkpoint=Path(self.checkpoint) / name)
         if again:  # with the settings of now
             classifier = copy.copy(self.classifier_).set_params(**classifier.get_params())
             regressor = copy.copy(self.regressor_).set_params(**regressor.get_params())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -91,13 +90,16 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     inducing: str = "separate"
     covariance: str = "dense"
     n_restarts: int = 10
-    steps: int | None = 1500
-    learning_rate: float | Mapping[str, float] = 0.02
     tol: float = 1e-5
 
     _always_fixed: ClassVar = ("f.prior_mean", "W.prior_mean")
+    _training: ClassVar = {"adam": (1500, 0.02), "natural": (300, 0.1)}
+    _lattice_training: ClassVar = _training
 
     # -- fitting --------------------------------------------------------------------------------
+
+    def _as_target(self, y: np.ndarray) -> np.ndarray:
+        return y[:, None]
 
     def _checked_pair(
         self, X: Any, y: Any, *, reset: bool = False

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from zigp import prediction
-from zigp.data import Layout
+from zigp.data import Layout, refuse_too_large
 from zigp.estimators.answers import ModelRegressor, frame
 from zigp.estimators.base import FIRST_GATE_VARIANCE, ColumnList
 from zigp.families import chosen_family, spread, start_of
@@ -47,6 +47,7 @@ class SparseGPRegressor(ModelRegressor):
     def _scaling(
         self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
     ) -> tuple[float, float]:
+        refuse_too_large("y", y)
         offset = float(np.average(y, weights=weight))
         return offset, spread(y - offset, weight, largest=np.abs(y).max())
 

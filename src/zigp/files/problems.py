@@ -23,7 +23,7 @@ class FileError(ValueError):
 
 
 @contextmanager
-def told(doing: str, path: Path) -> Iterator[None]:
+def told(doing: str, path: Path | str) -> Iterator[None]:
     """Whatever the libraries that read and write run into becomes a FileError."""
     try:
         yield

@@ -68,6 +68,8 @@ def _dataset(path: Path, kind: str, lazy: bool) -> xr.Dataset:
         raise FileError(f"{path} is NetCDF of the kind CDF-5: convert it with nccopy -k nc4.")
     else:
         engine: Any = "scipy" if begins(path, b"CDF") else "h5netcdf"
+        if engine == "h5netcdf":
+            _check_hdf5(path)
         dataset = xr.open_dataset(path, engine=engine, chunks=chunks)
     if not dataset.variables:
         dataset.close()
@@ -76,6 +78,14 @@ def _dataset(path: Path, kind: str, lazy: bool) -> xr.Dataset:
         return dataset
     with dataset:
         return dataset.load()
+
+
+def _check_hdf5(path: Path) -> None:
+    """An error if the file is damaged, which h5netcdf would trip over again as it is cleared up."""
+    import h5py  # type: ignore[import-untyped]
+
+    with h5py.File(path) as file:
+        list(file.values())
 
 
 def _table(

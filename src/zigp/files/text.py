@@ -18,6 +18,7 @@ __all__ = ["MISSING", "check_names", "layout_of", "line_of"]
 
 MISSING = ["", "NA", "NaN", "nan", "null", "None"]  # where a number, a time or a level could be
 
+_LONGEST_LINE = 1 << 26  # bytes: what is small when packed could fill all memory
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 
 
@@ -77,7 +78,12 @@ def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 def _lines(path: Path, file: IO[bytes]) -> Iterator[str]:
     """The lines of a text in UTF-8, or an error that says where it is none."""
-    for number, raw in enumerate(file, 1):
+    for number, raw in enumerate(iter(lambda: file.readline(_LONGEST_LINE + 1), b""), 1):
+        if len(raw) > _LONGEST_LINE:
+            raise FileError(
+                f"{path}, line {number} has more than {_LONGEST_LINE:,} bytes, which no row of a "
+                "table has. Export the file again as CSV."
+            )
         if number == 1 and raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise FileError(f"{path} is text in UTF-16: save it as UTF-8.")
         raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw

@@ -136,13 +136,20 @@ def _values(frame: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _texts(values: pd.Series) -> pd.Series:
-    return values.astype(object).map(lambda value: str(value).strip(), na_action="ignore")
+    return values.astype(object).map(_text, na_action="ignore")
+
+
+def _text(value: object) -> str:
+    try:
+        return str(value).strip()
+    except NotImplementedError:  # pandas', of times with a zone
+        return "a time outside of the years 1 to 9999"
 
 
 def _refuse(frame: pd.DataFrame, name: str, wrong: pd.Series, what: str) -> None:
     """An error about the first row that is wrong, if one is."""
     if wrong.any():
-        text = str(frame[name].iloc[_first(wrong)])[:60]
+        text = _text(frame[name].iloc[_first(wrong)])[:60]
         raise FileError(f"{_place(frame, wrong)}, column {name!r}: {text!r} {what}")
 
 

@@ -25,6 +25,8 @@ class Likelihood(eqx.Module):
 
     # How much faster than the rest its parameters learn where training is stopped early.
     early_pace: ClassVar[float] = 1.0
+    # Whether its logarithm is quadratic in a signal that is linear in a latent.
+    linear: ClassVar[bool] = False
 
     @abstractmethod
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:

@@ -35,6 +35,7 @@ class Gated(Amounts):
 
     # Both variances have far to go: one down to its floor, one up to that of the amounts.
     early_pace: ClassVar[float] = 8.0
+    linear: ClassVar[bool] = True
 
     off_excess: ArrayLike  # log(σ₀² − floor)
     on_excess: ArrayLike  # log(σ₁² − NOISE_FLOOR)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -37,6 +38,8 @@ class Gaussian(Amounts):
 
     E[log p(y)] = −½ log 2πσ² − ((y − mean)² + var) / (2σ²)
     """
+
+    linear: ClassVar[bool] = True
 
     excess: ArrayLike  # log(σ² − floor)
 

@@ -9,13 +9,12 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from zigp.data import column_index, listed
+from zigp.names import is_latitude, is_longitude, places_among
+from zigp.names import is_time as names_a_time
 
 __all__ = [
-    "LOG_AMOUNTS",
     "column",
     "input_names",
-    "is_globe",
-    "is_plane",
     "is_time",
     "names_of",
     "outputs_of",
@@ -26,10 +25,6 @@ __all__ = [
 ]
 
 _WRITTEN = {"degrees_north": "°N", "degrees_east": "°E", "1": ""}  # units as CF spells them
-LOG_AMOUNTS = ("hurdle_lognormal", "hurdle_gamma", "zip", "zinb")  # their latent is a logarithm
-_TIMES = ("time", "date", "datetime", "year", "month", "week", "day", "hour")
-_PLANES = (("x", "y"), ("east", "north"), ("easting", "northing"))
-_LATITUDES, _LONGITUDES = ("lat", "latitude"), ("lon", "long", "lng", "longitude")
 
 
 def with_unit(name: str, unit: str) -> str:
@@ -89,8 +84,8 @@ def place_columns(
 ) -> tuple[int, int]:
     """The positions of the columns that run across and up a map.
 
-    Those given, or the latitude and longitude among the names, or those that the model was told
-    are such, or the only two there are.
+    Those given, or those that the model was told are latitude and longitude, or places by their
+    names, or the only two there are.
     """
     names = names_of(X, model)
     if columns is not None:
@@ -104,10 +99,8 @@ def place_columns(
     if layout is not None and layout.latlon is not None:
         lat, lon = layout.latlon
         return lon, lat
-    lower = [name.lower() for name in names]
-    lats, lons = ([i for i, n in enumerate(lower) if n in k] for k in (_LATITUDES, _LONGITUDES))
-    if len(lats) == len(lons) == 1:
-        return lons[0], lats[0]
+    if (pair := places_among(names)) is not None:
+        return names.index(pair[0]), names.index(pair[1])
     if len(names) == 2:
         return 0, 1
     raise ValueError(
@@ -118,23 +111,13 @@ def place_columns(
     )
 
 
-def is_globe(across: str, up: str) -> bool:
-    """Whether two columns are longitude and latitude, by their names."""
-    return across.lower() in _LONGITUDES and up.lower() in _LATITUDES
-
-
-def is_plane(across: str, up: str) -> bool:
-    """Whether two columns are places on a plane, by their names."""
-    return (across.lower(), up.lower()) in _PLANES
-
-
 def is_time(name: str, dtype: Any) -> bool:
     """Whether a column or a dimension holds times, by its type or its name."""
-    return getattr(dtype, "kind", "") == "M" or name.lower() in _TIMES
+    return getattr(dtype, "kind", "") == "M" or names_a_time(name)
 
 
 def place_label(name: str) -> str:
     """The label of a column on a map: degrees say which way they run."""
-    if name.lower() in _LATITUDES:
+    if is_latitude(name):
         return with_unit(name, "degrees_north")
-    return with_unit(name, "degrees_east") if name.lower() in _LONGITUDES else name
+    return with_unit(name, "degrees_east") if is_longitude(name) else name

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from zigp.batch import Rows
+from zigp.families import LOG_AMOUNTS
 from zigp.lattices import as_cells, is_lattice
 from zigp.plots.canvas import DATA, SIGNAL, axes_for, figure_for, legend_above, mark_dates, titled
-from zigp.plots.labels import LOG_AMOUNTS, column, input_names, outputs_of, target_label
+from zigp.plots.labels import column, input_names, outputs_of, target_label
 from zigp.runtime import entry_point
 
 if TYPE_CHECKING:

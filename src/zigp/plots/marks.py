@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from zigp.names import is_globe, is_plane
 from zigp.plots.canvas import ZERO, Scale, mark_dates
 from zigp.plots.labels import (
     column,
-    is_globe,
-    is_plane,
     is_time,
     names_of,
     place_columns,

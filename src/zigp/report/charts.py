@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from zigp.families import resolution_of
-from zigp.report.maps import Maps
+from zigp.report.maps import Maps, as_number
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, Verdict
 
@@ -274,9 +274,7 @@ def _trace(x: Sequence[Any], y: Any, name: str, colour: str, dash: str = "solid"
 
 def _binned(column: pd.Series, most: int) -> tuple[np.ndarray, dict[int, Any]]:
     """The part of its range that each value lies in, and the middle of each part."""
-    from zigp.report.maps import _as_number
-
-    number = _as_number(column)
+    number = as_number(column)
     values = np.unique(number)
     if len(values) <= most:
         part = np.searchsorted(values, number)

@@ -13,7 +13,7 @@ import pandas as pd
 from zigp.report.roles import Roles
 from zigp.report.words import as_it_is
 
-__all__ = ["Maps", "chosen_rows", "maps_of"]
+__all__ = ["Maps", "as_number", "chosen_rows", "maps_of"]
 
 _MOST_CELLS = 150_000  # on all pictures together
 _MOST_PLACES = 30_000
@@ -88,7 +88,7 @@ def chosen_rows(X: pd.DataFrame, roles: Roles) -> tuple[np.ndarray, str]:
         return rows, ""
     every = -(-len(X) // _MOST_CELLS)
     if roles.time is not None:
-        times, at = np.unique(_as_number(X[roles.time]), return_inverse=True)
+        times, at = np.unique(as_number(X[roles.time]), return_inverse=True)
         if len(times) >= every * 2:
             kept = at % every == 0
             note = f"One in {every} of the {len(times):,} times is shown."
@@ -103,7 +103,7 @@ def _pictures(X: pd.DataFrame, roles: Roles) -> tuple[np.ndarray, list[str]]:
     if roles.time is None:
         return np.zeros(len(X), int), [""]
     column = X[roles.time]
-    number = _as_number(column)
+    number = as_number(column)
     times, first, at = np.unique(number, return_index=True, return_inverse=True)
     if len(X) >= _ROWS_OF_A_TIME * len(times) or len(times) <= _MOST_PICTURES:
         return at.reshape(-1), [_label(column.iloc[i], roles.time) for i in first]
@@ -118,7 +118,7 @@ def _pictures(X: pd.DataFrame, roles: Roles) -> tuple[np.ndarray, list[str]]:
     return picture.reshape(-1), labels
 
 
-def _as_number(column: pd.Series) -> np.ndarray:
+def as_number(column: pd.Series) -> np.ndarray:
     """Times in their order; those of other calendars as the days since the first."""
     if column.dtype == object:
         first = column.min()

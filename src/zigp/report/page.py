@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
+from zigp.data import refuse_too_large
+from zigp.families import LOG_AMOUNTS
 from zigp.files.atomic import beside
 from zigp.lattices import as_cells, is_lattice
 from zigp.report import charts
@@ -26,7 +28,6 @@ from zigp.scores import distance_from_uniform
 
 __all__ = ["write_report"]
 
-_LOGARITHMIC = ("hurdle_lognormal", "hurdle_gamma", "zip", "zinb")
 _LIKELIHOODS = {
     "gated": "noise that is small where the signal is off",
     "gaussian": "one noise variance everywhere",
@@ -46,6 +47,7 @@ _SCORES: dict[str, tuple[str, str, bool]] = {  # heading, what it is, whether mo
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 _MOST_INPUTS = 6
 _FEWEST_JUDGED = 50
+_LARGE = 1e9  # scores from here on are written with an exponent
 
 
 def write_report(
@@ -56,16 +58,19 @@ def write_report(
     *,
     roles: Roles | None = None,
     trial: Trial | None = None,
+    quick: bool = False,
+    verbose: bool = False,
     command: Sequence[str] = (),
     say: Callable[[str], object] = lambda _: None,
 ) -> Path:
     """Write one HTML page about a fitted model and its data, which opens anywhere, offline.
 
     It says what the data are, what was fitted and whether it looks sane, how good predictions are
-    of rows that were hidden (which means fitting again, unless a `trial` is given), whether
-    probabilities can be believed, and what was learned; and it draws the rows on maps, one time
-    after another. X is a DataFrame with the model's columns, or a lattice (then y names what was
-    observed, or X is a DataArray). `say` is told what is being done.
+    of rows that were hidden (which means fitting again, unless a `trial` is given, or `quick` to
+    judge by rows that the model knows), whether probabilities can be believed, and what was
+    learned; and it draws the rows on maps, one time after another. X is a DataFrame with the
+    model's columns, or a lattice (then y names what was observed, or X is a DataArray). `say` is
+    told what is being done.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"depth": X[:, 0]})
@@ -79,7 +84,7 @@ def write_report(
         raise ValueError(f"There is no folder {path.resolve().parent} to write {path.name} into.")
     table, values = _as_table(model, X, y)
     roles = roles or Roles.of(model, target=_name_of(X, y))
-    trial = trial or Trial.of(model, table, values, say=say)
+    trial = trial or Trial.of(model, table, values, seen=quick, verbose=verbose, say=say)
     say("Scoring.")
     verdict = judged(trial, roles.target)
     say("Drawing.")
@@ -128,6 +133,7 @@ def _as_table(model: Any, X: Any, y: Any) -> tuple[pd.DataFrame, np.ndarray]:
     values = np.asarray(y, float)
     if values.shape != (len(X),) or not np.isfinite(values).all():
         raise ValueError(f"y must be one number for each of the {len(X)} rows, none missing.")
+    refuse_too_large("y", values)
     return X[list(model.feature_names_in_)].reset_index(drop=True), values
 
 
@@ -216,10 +222,11 @@ def _scores(verdict: Verdict) -> list[tuple[str, list[tuple[str, bool]]]]:
     texts: dict[str, dict[str, str]] = {}
     for name, (_, _, more) in _SCORES.items():
         known = {m: one[name] for m, one in verdict.scores.items() if name in one}
-        digits = 3 - int(np.floor(np.log10(max(map(abs, known.values()), default=1.0) or 1.0)))
+        sizes = [abs(v) for v in known.values() if np.isfinite(v)]
+        digits = 3 - int(np.floor(np.log10(max(sizes, default=1.0) or 1.0)))
         places = min(max(digits - 1, 3), 12)
         texts[name] = dict.fromkeys(verdict.scores, "") | {
-            m: f"{v:.{places}f}" for m, v in known.items()
+            m: f"{v:.{places}f}" if abs(v) < _LARGE else f"{v:.4g}" for m, v in known.items()
         }
         if len(known) > 1:
             best[name] = texts[name][(max if more else min)(known, key=lambda m: known[m])]
@@ -315,15 +322,12 @@ def _charts(
     if len(names) == 1 and X[names[0]].dtype != "category":
         drawn["line"] = charts.line(X, y, model, names[0], roles)
     for i, name in enumerate(roles.others(names)[:_MOST_INPUTS]):
-        here = trial.X[name]
-        drawn[f"input{i}"] = charts.along(
-            trial.X.assign(**{name: here}), trial.y, verdict.mean, name, roles
-        )
+        drawn[f"input{i}"] = charts.along(trial.X, trial.y, verdict.mean, name, roles)
     if roles.places is None:
         return drawn, None
     rows, note = chosen_rows(X, roles)
     maps = maps_of(X, roles, rows, _mapped(model, X.iloc[rows], y[rows]), note)
-    logarithmic = getattr(model, "likelihood_", "") in _LOGARITHMIC
+    logarithmic = getattr(model, "likelihood_", "") in LOG_AMOUNTS
     stretch = 1.0
     if roles.on_earth:
         stretch = float(1.0 / np.cos(np.deg2rad(np.clip(maps.places[:, 1].mean(), -80, 80))))

@@ -6,20 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Roles"]
+from zigp.names import is_globe, is_plane, is_time, places_among
+from zigp.plots.labels import with_unit
 
-_PLACES = {  # east: north
-    "lon": "lat",
-    "lng": "lat",
-    "long": "lat",
-    "longitude": "latitude",
-    "x": "y",
-    "east": "north",
-    "easting": "northing",
-    "xloc": "yloc",
-}
-_DEGREES = ("lon", "lng", "long", "longitude")
-_TIMES = ("time", "date", "datetime", "timestamp", "hour", "day", "week", "month", "year", "t")
+__all__ = ["Roles"]
 
 
 @dataclass(frozen=True)
@@ -62,16 +52,14 @@ class Roles:
         time = time or said.get("time") or _time(kinds)
         latlon = _latlon(model, list(kinds))
         numbers = [name for name, kind in kinds.items() if kind == "number" and name != time]
-        places = _pair(space or numbers)
+        places = places_among(space or numbers)
         if space is not None:
             places = places or (space[0], space[1])
         elif latlon:
             places = (latlon[1], latlon[0])
         elif len(named := [n for n in said.get("space") or () if n in numbers]) == 2:
-            places = _pair(named) or (named[0], named[1])
-        on_earth = places is not None and (
-            places == (latlon and latlon[::-1]) or places[0].lower() in _DEGREES
-        )
+            places = places_among(named) or (named[0], named[1])
+        on_earth = places is not None and (places == (latlon and latlon[::-1]) or is_globe(*places))
         return cls(target, places, time, units.get(target, ""), on_earth)
 
     def others(self, names: Sequence[str]) -> list[str]:
@@ -81,12 +69,12 @@ class Roles:
     @property
     def to_scale(self) -> bool:
         """Whether east and north are lengths that a map shows alike."""
-        return self.on_earth or _pair(self.places or ()) is not None
+        return self.on_earth or (self.places is not None and is_plane(*self.places))
 
     @property
     def in_unit(self) -> str:
         """The target with its unit, for the axis of a chart."""
-        return f"{self.target}, {self.unit}" if self.unit else self.target
+        return with_unit(self.target, self.unit)
 
 
 def _kinds(model: Any) -> dict[str, str]:
@@ -101,7 +89,7 @@ def _time(kinds: dict[str, str]) -> str | None:
     """A column of times; or of numbers, by its name."""
     by_kind = [name for name, kind in kinds.items() if kind == "time"]
     numbers = [name for name, kind in kinds.items() if kind == "number"]
-    by_name = [name for known in _TIMES for name in numbers if name.lower() == known]
+    by_name = [name for name in numbers if is_time(name)]
     return next(iter([*by_kind, *by_name]), None)
 
 
@@ -110,15 +98,3 @@ def _latlon(model: Any, names: Sequence[str]) -> tuple[str, str] | None:
     part = getattr(model, "regressor_", model)
     pair = getattr(part, "layout_", None) and part.layout_.latlon
     return (names[pair[0]], names[pair[1]]) if pair and names else None
-
-
-def _pair(names: Sequence[str]) -> tuple[str, str] | None:
-    """East and north among some names, if they are called so."""
-    by_name = {name.lower(): name for name in names}
-    known = [
-        (by_name[east], by_name[n])
-        for east, north in _PLACES.items()
-        for n in {north, north[:3]}
-        if east in by_name and n in by_name
-    ]
-    return known[0] if known else None

@@ -1,0 +1,72 @@
+"""Several processes that fit one model together, on one machine or on many."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+__all__ = ["ALONE", "Process", "joined"]
+
+# Until the others notice that a process has died without a word.
+_PATIENCE = 20
+
+
+@dataclass(frozen=True)
+class Process:
+    """Which of how many processes this is."""
+
+    number: int = 0
+    of: int = 1
+
+    @property
+    def first(self) -> bool:
+        return self.number == 0
+
+
+ALONE = Process()
+
+
+@contextmanager
+def joined(
+    distributed: bool, coordinator: str | None, count: int | None, index: int | None
+) -> Iterator[Process]:
+    """Be one of several processes while this lasts, if that is asked for.
+
+    Under SLURM, MPI or Kubernetes JAX finds out by itself who the others are.
+    """
+    given = [value is not None for value in (coordinator, count, index)]
+    if not distributed and not any(given):
+        yield ALONE
+        return
+    if any(given) and not all(given):
+        raise ValueError(
+            "--coordinator, --num-processes and --process-id belong together: give all three, or "
+            "--distributed alone under a launcher that JAX knows."
+        )
+    if count is not None and index is not None and index >= count:
+        raise ValueError(f"--process-id counts from 0 to {count - 1}, not to {index}.")
+    import jax
+
+    try:
+        jax.distributed.initialize(coordinator, count, index, heartbeat_timeout_seconds=_PATIENCE)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"The processes did not find each other: {str(error).splitlines()[0]}. Start all of "
+            "them, with the same --coordinator and --num-processes."
+        ) from error
+    process = Process(jax.process_index(), jax.process_count())
+    try:
+        yield process
+    except jax.errors.JaxRuntimeError as error:
+        # Nothing that involves the others works any more, taking leave of them included.
+        print(
+            f"Process {process.number} lost another one: {str(error).splitlines()[0][:200]} Start "
+            "all of them again with --resume.",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(1)
+    jax.distributed.shutdown()

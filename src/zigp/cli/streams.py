@@ -1,0 +1,59 @@
+"""Files that are read block by block."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from zigp.cli.data import Columns
+from zigp.cli.processes import Process
+from zigp.files import FileError
+
+if TYPE_CHECKING:
+    from zigp.streaming import Stream
+
+__all__ = ["open_if_large"]
+
+_LARGE = 5_000_000  # rows, or cells
+_BLOCK, _SMALLEST = 2**18, 2**8
+
+
+def open_if_large(
+    path: Path, columns: Columns, asked: bool | None, process: Process
+) -> Stream | None:
+    """A stream of the file, if that was asked for or, where nothing was said, if it is large."""
+    if asked is False or (asked is None and not _can_be_large(path)):
+        return None
+    from zigp.streaming import open_stream
+
+    opened = partial(
+        open_stream,
+        path,
+        target=columns.target,
+        columns=columns.named or None,
+        categories=columns.categories,
+        part=(process.number, process.of),
+    )
+    try:
+        found = opened()
+    except (ValueError, OSError):
+        if asked is None:  # whatever is wrong, reading it whole says it better
+            return None
+        raise
+    if asked is None and found.rows < _LARGE:
+        return None
+    if found.rows < 2 * process.of:
+        raise FileError(f"{path} has {found.rows} rows: too few for {process.of} processes.")
+    block = _BLOCK
+    while block > _SMALLEST and block // 2 >= found.rows / process.of:
+        block //= 2
+    return found if block == _BLOCK else opened(rows_per_block=block)
+
+
+def _can_be_large(path: Path) -> bool:
+    from zigp.files.kinds import begins, is_zarr
+
+    if path.is_file():
+        return begins(path, b"PAR1")
+    return path.is_dir() and (is_zarr(path) or any(path.glob("**/*.parquet")))

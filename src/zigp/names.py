@@ -1,0 +1,51 @@
+"""Columns that are places or times, told by what they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+__all__ = ["is_globe", "is_latitude", "is_longitude", "is_plane", "is_time", "places_among"]
+
+_LATITUDES = ("lat", "latitude")
+_LONGITUDES = ("lon", "lng", "long", "longitude")
+_PLANES = (("x", "y"), ("east", "north"), ("easting", "northing"), ("xloc", "yloc"))
+_TIMES = ("time", "date", "datetime", "timestamp", "year", "month", "week", "day", "hour")
+
+
+def is_latitude(name: str) -> bool:
+    """Whether a column holds latitudes."""
+    return name.lower() in _LATITUDES
+
+
+def is_longitude(name: str) -> bool:
+    """Whether a column holds longitudes."""
+    return name.lower() in _LONGITUDES
+
+
+def is_globe(across: str, up: str) -> bool:
+    """Whether two columns are longitude and latitude."""
+    return is_longitude(across) and is_latitude(up)
+
+
+def is_plane(across: str, up: str) -> bool:
+    """Whether two columns are places on a plane."""
+    return (across.lower(), up.lower()) in _PLANES
+
+
+def is_time(name: str) -> bool:
+    """Whether a column holds times."""
+    return name.lower() in _TIMES
+
+
+def places_among(names: Iterable[str]) -> tuple[str, str] | None:
+    """The two columns that run across and up a map: degrees first, if there is one such pair.
+
+    >>> places_among(["lat", "lon", "depth"])
+    ('lon', 'lat')
+    """
+    names = list(names)
+    pairs = [(a, b) for a in names for b in names]
+    for known in (is_globe, is_plane):
+        if len(found := [pair for pair in pairs if known(*pair)]) == 1:
+            return found[0]
+    return None

@@ -1,0 +1,92 @@
+"""Files that lie on this machine, or at any address that fsspec knows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zigp.files.kinds import is_zarr, kind_of
+from zigp.files.problems import FileError, told
+
+__all__ = ["Found", "find"]
+
+_ENDINGS = (".parquet", ".parq", ".pq")
+_ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")
+_FAR_BUFFER = 2**22  # bytes at once where every request takes its time
+_CONVERT = {
+    "csv": "is text, which is not read in blocks: write it as Parquet first.",
+    "netcdf": "is NetCDF, which is not read in blocks: write it as Zarr first, in chunks.",
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found at an address: a lattice, or the files of a table, and how to open these."""
+
+    address: str
+    kind: str  # parquet or zarr
+    files: tuple[str, ...] = ()
+    open: Callable[[str], Any] = str  # pyarrow opens a path by itself
+    buffer: int = 2**18  # bytes of each column that are read at once
+
+
+def find(source: str | Path) -> Found:
+    """What there is at a path or an address."""
+    address = str(source)
+    with told("read", address):
+        return _remote(address) if "://" in address else _local(Path(source))
+
+
+def _local(path: Path) -> Found:
+    if is_zarr(path):
+        return Found(str(path), "zarr")
+    if path.is_dir():
+        files = [str(one) for one in path.rglob("*") if one.is_file()]
+        return Found(str(path), "parquet", _tables(str(path), files))
+    if (kind := kind_of(path)) != "parquet":
+        raise FileError(f"{path} {_CONVERT[kind]}")
+    return Found(str(path), "parquet", (str(path),))
+
+
+def _remote(address: str) -> Found:
+    try:
+        from fsspec.core import url_to_fs  # type: ignore[import-untyped]
+    except ImportError:
+        raise FileError(
+            f"Cannot read {address}: addresses need fsspec. Install it with pip install fsspec, "
+            "and what the address itself needs, such as s3fs for s3://."
+        ) from None
+    system, root = url_to_fs(address)
+    if any(system.exists(f"{root.rstrip('/')}/{name}") for name in _ZARR):
+        return Found(address, "zarr")
+    if system.isdir(root):
+        files = _tables(address, system.find(root))
+    elif system.exists(root):
+        files = (root,)
+        if system.cat_file(root, 0, 4) != b"PAR1":
+            raise FileError(f"{address} is no Parquet file: write it as Parquet, or as Zarr.")
+    else:
+        raise FileError(f"There is nothing at {address}: check the address.")
+
+    def opened(name: str) -> Any:
+        # Columns are read in turn from places far apart: reading ahead would fetch in vain.
+        return system.open(name, cache_type="none")
+
+    return Found(address, "parquet", files, opened, _FAR_BUFFER)
+
+
+def _tables(folder: str, files: list[str]) -> tuple[str, ...]:
+    """The Parquet files among those of a folder, in the order of their names."""
+    found = [
+        name
+        for name in files
+        if name.lower().endswith(_ENDINGS) and not Path(name).name.startswith((".", "_"))
+    ]
+    if not found:
+        raise FileError(
+            f"{folder} has no files that end in {', '.join(_ENDINGS)} and is no Zarr lattice: name "
+            "the folder of a table's files, or one file."
+        )
+    return tuple(sorted(found))

@@ -1,0 +1,27 @@
+"""The trainer: steps up the bound, in compiled chunks, for every model alike.
+
+Nothing of a model's structure is known here but its parameters' paths.
+"""
+
+from zigp.training.checkpoints import Checkpoints
+from zigp.training.feeds import Feed, Resident, Streamed
+from zigp.training.loop import train, train_restarts
+from zigp.training.records import Fit, InterruptedFitError, Progress
+from zigp.training.settings import GROUPS, Method, Schedule, Settings, parameters
+
+__all__ = [
+    "GROUPS",
+    "Checkpoints",
+    "Feed",
+    "Fit",
+    "InterruptedFitError",
+    "Method",
+    "Progress",
+    "Resident",
+    "Schedule",
+    "Settings",
+    "Streamed",
+    "parameters",
+    "train",
+    "train_restarts",
+]

@@ -1,0 +1,123 @@
+"""Where a step's data come from: memory, or a stream of blocks of one size."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from zigp.batch import Batch
+from zigp.devices import Devices
+from zigp.minibatches import filled_up, longest, whole_batches
+
+__all__ = ["Feed", "Resident", "Streamed"]
+
+
+class Feed(Protocol):
+    """Data for training."""
+
+    @property
+    def rows(self) -> float:
+        """How many observations there are in all."""
+
+    @property
+    def batch_size(self) -> int | None:
+        """Places in a minibatch, of one device."""
+
+    @property
+    def along(self) -> int:
+        """The axis that minibatches divide."""
+
+    @property
+    def places(self) -> int:
+        """How many there are along it, of one device."""
+
+    def block(self, step: int) -> tuple[Batch, int | None]:
+        """What is in memory at a step, and for how many more steps it will be."""
+
+    def digest(self) -> str:
+        """What tells these data from others."""
+
+
+class Resident:
+    """Data that are all in memory."""
+
+    def __init__(self, data: Batch, batch_size: int | None, devices: Devices | None = None):
+        parts = devices.count if devices is not None and devices.split == "data" else 1
+        data = jax.tree.map(jnp.asarray, data)
+        self.rows = max(float(np.count_nonzero(data.weight)), 1.0)
+        self.along, self.batch_size = longest(data.at), None
+        if batch_size is None:
+            data = filled_up(data, parts)
+        else:
+            data, self.batch_size = whole_batches(data, batch_size, parts)
+        self.places = data.at.shape[self.along] // parts
+        self._data = data if devices is None else devices.put(data, devices.data_specs(data))
+
+    def block(self, step: int) -> tuple[Batch, int | None]:
+        return self._data, None
+
+    def digest(self) -> str:
+        found = hashlib.sha256()
+        for leaf in jax.tree.leaves(self._data):
+            found.update(np.ascontiguousarray(leaf).tobytes())
+        return found.hexdigest()
+
+
+@dataclass
+class Streamed:
+    """Data that pass by in blocks, each of which serves a number of steps.
+
+    `blocks(k)` goes through all blocks, over and over, from the k-th on. The weights in a block
+    already make it stand for all rows.
+    """
+
+    blocks: Callable[[int], Iterator[Batch]]
+    rows: float
+    block_rows: int  # of one device
+    batch_size: int  # of one device, a part of the block
+    name: str
+    devices: Devices | None = None
+    along: int = 0
+    _at: int = field(default=-1, init=False)
+    _now: Any = field(default=None, init=False)
+    _next: Any = field(default=None, init=False)
+
+    @property
+    def places(self) -> int:
+        return self.block_rows
+
+    @property
+    def steps(self) -> int:
+        """How many a block serves."""
+        return self.block_rows // self.batch_size
+
+    def block(self, step: int) -> tuple[Batch, int | None]:
+        wanted = step // self.steps
+        if wanted != self._at:
+            if self._next is None or wanted != self._at + 1:
+                self.close()
+                self._next = self.blocks(wanted)
+            data = next(self._next)
+            devices = self.devices
+            self._now = (
+                jax.tree.map(jnp.asarray, data)
+                if devices is None
+                else devices.put(data, devices.data_specs(data))
+            )
+            self._at = wanted
+        return self._now, self.steps - step % self.steps
+
+    def digest(self) -> str:
+        return f"{self.name}: {self.rows:.0f} rows in blocks of {self.block_rows}"
+
+    def close(self) -> None:
+        """Stop reading."""
+        if self._next is not None and hasattr(self._next, "close"):
+            self._next.close()
+        self._next = None

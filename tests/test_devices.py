@@ -1,0 +1,194 @@
+"""Several devices and several processes: the same numbers as one, and no process left hanging."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from zigp import load
+from zigp.cli.processes import joined
+
+ZIGP = Path(sys.executable).with_name("zigp")
+
+FOUR_DEVICES = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
+import sys
+sys.path.insert(0, {tests!r})
+import jax, jax.numpy as jnp, numpy as np
+import equinox as eqx
+from functools import partial
+from jax.sharding import PartitionSpec as Spec
+from zigp.devices import available
+from zigp.minibatches import filled_up
+from zigp.natural import natural_sweep
+from zigp.objective import objective
+from zigp.runtime import session
+from zigp.training import Settings, train, train_restarts
+from test_network_bound import random_network, random_outputs
+from test_objective import masked, random_zigp
+
+def close(a, b, rtol):
+    for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
+        np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-10)
+
+def same_gradients(model, data):
+    # Value and gradient of one device, and those added up over four.
+    model = jax.tree.map(jnp.asarray, model)
+    whole = filled_up(jax.tree.map(jnp.asarray, data), 4)
+    lies = devices.data_specs(whole)
+
+    def shares(model, data):
+        return devices.total(jax.value_and_grad(lambda m: objective(m, data, devices.share))(model))
+
+    over = jax.shard_map(
+        shares, mesh=devices.mesh, in_specs=(Spec(), lies), out_specs=Spec(), check_vma=False
+    )
+    one = eqx.filter_jit(jax.value_and_grad(objective))(model, whole)
+    close(jax.jit(over)(model, devices.put(whole, lies)), one, 1e-10)
+
+def same_path(model, data, **settings):
+    settings = Settings(steps=12, tol=0.0, **settings)
+    alone = train(model, data, settings)
+    close(train(model, data, settings, devices=devices).bounds, alone.bounds, 1e-9)
+
+def minibatches(model, data):
+    fit = train(model, data, Settings(steps=12, batch_size=8, tol=0.0), devices=devices)
+    assert np.isfinite(fit.bounds).all() and fit.bounds[-3:].mean() > fit.bounds[:3].mean()
+
+def restarts(data):
+    models, settings = [random_zigp(seed) for seed in range(4)], Settings(steps=12, tol=0.0)
+    apart = train_restarts(models, data, settings, devices=available("restarts", 4))
+    for a, b in zip(train_restarts(models, data, settings), apart, strict=True):
+        close(b.bounds, a.bounds, 1e-9)
+    assert available("restarts", 6).count == 3 and available("restarts", 5) is None
+
+with session():
+    assert len(jax.devices()) == 4
+    devices = available("data")
+    lattice, rows = masked(0)
+    network = random_network(1), random_outputs(1, missing=0.3)
+    {todo}
+print("the same")
+"""
+
+
+@pytest.mark.parametrize(
+    "todo",
+    [
+        "same_gradients(random_zigp(0), lattice); same_gradients(random_zigp(0), rows)",
+        "same_path(random_zigp(0), lattice, method='natural')",
+        pytest.param("same_gradients(*network)", marks=pytest.mark.slow),
+        pytest.param("same_path(*network, method='natural')", marks=pytest.mark.slow),
+        pytest.param("same_path(random_zigp(0), rows)", marks=pytest.mark.slow),
+        pytest.param("minibatches(random_zigp(0), rows)", marks=pytest.mark.slow),
+        pytest.param("restarts(rows)", marks=pytest.mark.slow),
+    ],
+)
+def test_four_devices_find_what_one_finds(todo):
+    script = FOUR_DEVICES.replace("{tests!r}", repr(str(Path(__file__).parent)))
+    command = [sys.executable, "-c", script.replace("{todo}", todo)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "the same", done.stderr[-3000:]
+
+
+@pytest.fixture
+def rows(tmp_path) -> Path:
+    """A dataset of four Parquet files."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for i in range(4):
+        x, t = rng.uniform(0, 10, 512), rng.uniform(0, 10, 512)
+        y = np.where(np.sin(x) > 0, 2 + np.cos(t), 0.0) + rng.normal(0, 0.05, 512)
+        frame = pd.DataFrame({"x": x, "t": t, "y": y})
+        frame.to_parquet(folder / f"{i}.parquet", row_group_size=128)
+    return folder
+
+
+def fitting(rows: Path, out: Path, *more: str, **settings: object) -> subprocess.Popen:
+    options = ["--target", "y", "--inducing", "20", "--stream", "--batch-size", "256", "--quiet"]
+    return subprocess.Popen(
+        [str(ZIGP), "fit", str(rows), "--out", str(out), *options, *more],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=os.environ | {"JAX_PLATFORMS": "cpu"},
+    )
+
+
+def free_port() -> int:
+    with socket.socket() as any_port:
+        any_port.bind(("127.0.0.1", 0))
+        return any_port.getsockname()[1]
+
+
+def together(rows: Path, out: Path, *more: str) -> list[subprocess.Popen]:
+    """Two processes that fit one model."""
+    at = ["--coordinator", f"127.0.0.1:{free_port()}", "--num-processes", "2"]
+    return [fitting(rows, out, *at, "--process-id", str(i), *more) for i in range(2)]
+
+
+def test_two_processes_fit_the_model_of_one_and_write_one_file(rows, tmp_path):
+    """A pass in two steps per process, each over the rows of both."""
+    out = tmp_path / "both.zigp"
+    said = [process.communicate(timeout=300)[0] for process in together(rows, out, "--passes", "3")]
+    assert out.exists(), said
+    assert "Saved" in said[0]
+    assert "Saved" not in said[1]
+    assert [path.name for path in tmp_path.glob("both*")] == ["both.zigp"]
+    alone = fitting(rows, tmp_path / "one.zigp", "--passes", "3")
+    assert "Saved" in alone.communicate(timeout=300)[0]
+    both, one = load(out), load(tmp_path / "one.zigp")
+    assert both.n_iter_ == one.n_iter_
+    # The same start and the same rows in each pass, in another order.
+    X = pd.DataFrame({"x": np.linspace(0.5, 9.5, 40), "t": np.linspace(9.5, 0.5, 40)})
+    assert np.mean(np.abs(both.predict(X) - one.predict(X))) < 0.15
+    np.testing.assert_allclose(both.bounds_[-1], one.bounds_[-1], rtol=0.2)
+
+
+@pytest.mark.parametrize("victim", [0, 1], ids=["the first", "the second"])
+def test_a_process_that_dies_stops_the_others_and_the_run_resumes(rows, tmp_path, victim):
+    out = tmp_path / "long.zigp"
+    many = ("--steps", "1000000", "--checkpoint-seconds", "1")
+    processes = together(rows, out, *many)
+    folder = Path(f"{out}.checkpoint")
+    try:
+        for _ in range(1200):
+            if list(folder.glob("step-*.checkpoint")):
+                break
+            time.sleep(0.1)
+        assert list(folder.glob("step-*.checkpoint")), [p.poll() for p in processes]
+        processes[victim].send_signal(signal.SIGKILL)
+        said = processes[1 - victim].communicate(timeout=120)[0]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    assert processes[1 - victim].returncode != 0
+    assert "--resume" in said
+    assert not out.exists()
+    newest = max(int(path.name[5:14]) for path in folder.glob("step-*.checkpoint"))
+    again = together(rows, out, *many, "--resume", "--max-seconds", "3")
+    said_again = [process.communicate(timeout=300)[0] for process in again]
+    assert out.exists(), said_again
+    assert load(out).n_iter_ > newest
+
+
+def test_what_belongs_together_is_asked_for():
+    with (
+        pytest.raises(ValueError, match="belong together"),
+        joined(False, "127.0.0.1:1", None, None),
+    ):
+        pass
+    with pytest.raises(ValueError, match="from 0 to 1"), joined(False, "127.0.0.1:1", 2, 2):
+        pass
