@@ -2,14 +2,17 @@
 # make demo    the main job on simulated rain: fit, score, draw
 # make test    every test not marked slow
 # make check   linter, formatter, types
+# make fuzz    ten thousand generated cases of bad input
 # make docs    the documentation in site/, strictly, with its links checked
 # make wheel-check  the wheel and the source archive, tried in an empty environment
-# make bench   measure against peers (see benchmarks/README.md)
+# make bench   measure against peers and write docs/performance.md (see benchmarks/README.md)
+# make bench-check  fail where what was measured is worse than promised
+# make performance-page  write docs/performance.md from what was measured
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-slow check format docs wheel-check bench bench-check
+.PHONY: setup demo test test-slow fuzz check format docs wheel-check bench bench-check performance-page
 
 setup: .venv/ready
 
@@ -28,6 +31,9 @@ test: setup
 
 test-slow: setup
 	$(BIN)/pytest -m slow
+
+fuzz: setup
+	$(BIN)/python -m tests.fuzz --cases 10000 --commands 200
 
 check: setup
 	$(BIN)/ruff check .
@@ -50,16 +56,22 @@ wheel-check: setup
 	build/wheel-check/env/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt build/wheel-check/dist/*.whl
 	cd build/wheel-check && env/bin/zigp demo --help && env/bin/zigp demo --out demo
 
+# The peers live apart, each in an environment of its own with the versions of benchmarks/peers.
 PEER_PYTHON ?= python3.11
-GPYTORCH := benchmarks/.peers/gpytorch
+PEERS := benchmarks/.peers
 
-bench: setup $(GPYTORCH)/ready
+bench: setup $(PEERS)/gpytorch/ready $(PEERS)/gpflow/ready
 	$(BIN)/python benchmarks/run.py
+	$(BIN)/python benchmarks/floor.py
+	$(BIN)/python benchmarks/page.py
 
 bench-check: setup
-	$(BIN)/python benchmarks/run.py --check
+	$(BIN)/python benchmarks/check.py
 
-$(GPYTORCH)/ready:
-	$(PEER_PYTHON) -m venv $(GPYTORCH)
-	$(GPYTORCH)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0 gpytorch
+performance-page: setup
+	$(BIN)/python benchmarks/page.py
+
+$(PEERS)/%/ready: benchmarks/peers/%.txt
+	$(PEER_PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/pip install --quiet --disable-pip-version-check --requirement $<
 	@touch $@

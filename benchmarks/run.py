@@ -1,84 +1,174 @@
-"""Run the benchmarks and write their results; with --check, read them and hold them to the bars."""
+"""Run the cases that compare zigp with its peers, in turn and several times over: `make bench`.
+
+    .venv/bin/python benchmarks/run.py [gradient] [scattered] [imports]
+
+Every case is a program of its own in `cases/` that prints one line of JSON. What they say is put
+together here, written to `results/`, and shown as one table.
+"""
 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import statistics
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).parent
 RESULTS = HERE / "results"
-PEER = HERE / ".peers" / "gpytorch" / "bin" / "python"
-ROUNDS = 3
-
-BARS = {
-    "gradient": ("full-data gradient / GPyTorch step on 1,000 rows", "ratio", 1 / 3),
-    "memory": ("peak memory of the gradient's process, MB", "peak_mb", 1000.0),
-    "imports": ("import zigp / import jax and scikit-learn", "ratio", 1.3),
+PYTHON = {
+    "zigp": sys.executable,
+    "gpytorch": str(HERE / ".peers" / "gpytorch" / "bin" / "python"),
+    "gpflow": str(HERE / ".peers" / "gpflow" / "bin" / "python"),
 }
+ROUNDS = 5
+BUSY = os.getloadavg()[0]  # what else the machine was doing when this began
+
+Runs = dict[str, list[dict[str, Any]]]
 
 
-def measure() -> None:
-    ours, theirs = [], []
-    for _ in range(ROUNDS):  # in turn, so that a busy moment hits both
-        ours.append(_json(sys.executable, "gradient_zigp.py"))
-        theirs.append(_json(str(PEER), "gradient_gpytorch.py"))
-    zigp = _summary([s for run in ours for s in run["seconds"]])
-    peer = _summary([s for run in theirs for s in run["seconds"]])
-    _write(
-        "gradient",
-        {
-            "zigp": zigp | {"rows": ours[0]["rows"], "compile": ours[0]["compile_seconds"]},
-            "gpytorch": peer | {"rows": theirs[0]["rows"]},
-            "ratio": zigp["median"] / peer["median"],
-            "versions": ours[0]["versions"] | theirs[0]["versions"],
-        },
-    )
-    _write(
-        "memory",
-        {
-            "peak_mb": max(run["peak_mb"] for run in ours),
-            "peak_above_idle_mb": max(run["peak_above_idle_mb"] for run in ours),
-        },
-    )
-    seconds = _json(sys.executable, "imports.py")
-    base, zigp = (_summary(seconds[name]) for name in ("jax and scikit-learn", "zigp"))
-    ratio = zigp["median"] / base["median"]
-    _write("imports", {"jax and scikit-learn": base, "zigp": zigp, "ratio": ratio})
+def main(*chosen: str) -> None:
+    for case in (gradient, scattered, imports):
+        if not chosen or case.__name__ in chosen:
+            case()
+    print("\n" + table())
 
 
-def check() -> int:
-    failed = 0
-    for name, (what, key, limit) in BARS.items():
-        value = json.loads((RESULTS / f"{name}.json").read_text())[key]
-        verdict = "ok" if value <= limit else "FAILS"
-        failed += value > limit
-        print(f"{verdict:5s}  {what}: {value:.3g} (at most {limit:.3g})")
-    return 1 if failed else 0
+# -- cases ----------------------------------------------------------------------------------------
 
 
-def _json(python: str, script: str) -> dict:
-    command = [python, str(HERE / script)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
+def gradient() -> None:
+    """All rows of the paper's precipitation setting, beside a peer's step on 1,000."""
+    runs = in_turn({name: [f"gradient_{name}.py"] for name in ("zigp", "gpytorch")})
+    write("gradient", compared(runs))
+    peaks = {
+        key: max(run[key] for run in runs["zigp"]) for key in ("peak_mb", "peak_above_idle_mb")
+    }
+    write("memory", peaks)
+
+
+def scattered() -> None:
+    """A training step on scattered rows: the same model in every program."""
+    found = {}
+    for covariance in ("diagonal", "dense"):
+        runs = in_turn({name: [f"scattered_{name}.py", covariance] for name in PYTHON})
+        found[covariance] = compared(runs)
+    write("scattered", found)
+
+
+def imports() -> None:
+    """Seconds to import an estimator, beside those of what it stands on."""
+    seconds = answer("zigp", ["imports.py"])
+    found = {name: summary(times) for name, times in seconds.items()}
+    ratio = found["zigp"]["median"] / found["jax and scikit-learn"]["median"]
+    write("imports", found | {"ratio": ratio})
+
+
+# -- running them ---------------------------------------------------------------------------------
+
+
+def in_turn(programs: dict[str, list[str]]) -> Runs:
+    """What each program said in each round; they alternate, so that a busy moment hits all."""
+    runs: Runs = {name: [] for name in programs}
+    for _ in range(ROUNDS):
+        for name, command in programs.items():
+            runs[name].append(answer(name, command))
+    return runs
+
+
+def answer(name: str, command: list[str]) -> dict[str, Any]:
+    script, *arguments = command
+    typed = [PYTHON[name], str(HERE / "cases" / script), *arguments]
+    print(name, *command, file=sys.stderr, flush=True)
+    done = subprocess.run(typed, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed with {name}:\n{done.stderr}")
     return json.loads(done.stdout)
 
 
-def _summary(seconds: list[float]) -> dict[str, float]:
+def compared(runs: Runs) -> dict[str, Any]:
+    """Seconds of every program, and zigp's as a part of those of the fastest peer, by rounds."""
+    found: dict[str, Any] = {
+        name: summary([s for run in each for s in run["seconds"]])
+        | {
+            "compile": statistics.median(run["compile_seconds"] for run in each),
+            "rows": each[0]["rows"],
+        }
+        for name, each in runs.items()
+    }
+    rounds = [
+        {name: statistics.median(run["seconds"]) for name, run in zip(runs, each, strict=True)}
+        for each in zip(*runs.values(), strict=True)
+    ]
+    ratios = [each.pop("zigp") / min(each.values()) for each in rounds]
+    versions = {what: v for each in runs.values() for what, v in each[0]["versions"].items()}
+    return found | {
+        "ratio": statistics.median(ratios),
+        "ratio_of_rounds": sorted(ratios),
+        "versions": versions,
+    }
+
+
+def summary(seconds: list[float]) -> dict[str, float]:
     low, median, high = statistics.quantiles(seconds, n=4)
     return {"median": median, "lower_quartile": low, "upper_quartile": high}
 
 
-def _write(name: str, result: dict) -> None:
-    machine = {"machine": platform.machine(), "python": platform.python_version()}
+# -- writing them down ----------------------------------------------------------------------------
+
+
+def write(name: str, result: dict[str, Any]) -> None:
     RESULTS.mkdir(exist_ok=True)
-    (RESULTS / f"{name}.json").write_text(json.dumps(result | {"on": machine}, indent=2) + "\n")
-    print(name, json.dumps(result))
+    text = json.dumps(result | {"on": machine()}, indent=2)
+    (RESULTS / f"{name}.json").write_text(text + "\n")
+
+
+def machine() -> dict[str, Any]:
+    """What it was measured on."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        cpu = next(line.split(":")[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):  # not Linux on a PC
+        cpu = platform.processor() or platform.machine()
+    return {
+        "cpu": cpu,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "load_before": round(BUSY, 1),
+    }
+
+
+def table() -> str:
+    """Every median with its quartiles, in seconds, and every ratio."""
+    lines = [
+        f"{'case':24s}{'program':22s}{'median':>8s}{'quartiles':>20s}{'compile':>9s}{'ratio':>8s}"
+    ]
+    for case, found in measured().items():
+        for name, times in found.items():
+            if not isinstance(times, dict) or "median" not in times:
+                continue
+            spread = f"{times['lower_quartile']:.4f} to {times['upper_quartile']:.4f}"
+            compiled = f"{times['compile']:.2f}" if "compile" in times else ""
+            ratio = f"{found['ratio']:.3f}" if name == "zigp" else ""
+            lines.append(
+                f"{case:24s}{name:22s}{times['median']:8.4f}{spread:>20s}{compiled:>9s}{ratio:>8s}"
+            )
+    return "\n".join(lines)
+
+
+def measured() -> dict[str, dict[str, Any]]:
+    names = ("gradient", "scattered", "imports")
+    read = {name: json.loads((RESULTS / f"{name}.json").read_text()) for name in names}
+    return {
+        "full-data gradient": read["gradient"],
+        "scattered, diagonal q": read["scattered"]["diagonal"],
+        "scattered, dense q": read["scattered"]["dense"],
+        "import": read["imports"],
+    }
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        sys.exit(check())
-    measure()
+    main(*sys.argv[1:])

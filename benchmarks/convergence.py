@@ -1,0 +1,160 @@
+"""How soon natural-gradient steps reach what 3,000 steps of Adam reach, from the same start.
+
+python benchmarks/convergence.py FOLDER OF THE DATA
+
+Precipitation (fold 0, the paper's 10 × 100 lattice) and a sparse network on Jura (10 inducing
+points). Adam has four learning rates to be judged by its best; natural gradients have the default
+one. All data in every step, compilation done before the clock starts. Writes
+results/convergence.json and docs/images/convergence.svg.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from run import RESULTS, machine
+
+import zigp.estimators.base as base
+from zigp import GPNetworkRegressor, ZeroInflatedGPRegressor
+from zigp.datasets import load_jura, load_precipitation
+from zigp.experiments.precipitation import INPUTS, SETTINGS, splits
+from zigp.runtime import session
+from zigp.training import Settings, train
+
+RATES = (0.02, 0.05, 0.1, 0.2)
+ADAM_STEPS, NATURAL_STEPS, NATURAL_RATE = 3000, 600, 0.1
+IMAGE = Path(__file__).parents[1] / "docs" / "images" / "convergence.svg"
+
+
+@contextmanager
+def begun() -> Iterator[dict[str, Any]]:
+    """What an estimator would train from, without the training."""
+    held: dict[str, Any] = {}
+
+    def instead(model: Any, data: Any, settings: Settings, show: Any, **more: Any) -> None:
+        held.update(model=model, data=data, settings=settings, shift=more["shift"])
+        raise InterruptedError
+
+    whole, base.train = base.train, instead
+    try:
+        with suppress(InterruptedError):
+            yield held
+    finally:
+        base.train = whole
+
+
+def cases(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    rain = load_precipitation(folder)
+    _, rows, _ = next(splits(rain, "kfold"))
+    with begun() as held:
+        model = ZeroInflatedGPRegressor(likelihood="gaussian", **SETTINGS["paper"])
+        model.fit(rain.iloc[rows][INPUTS], rain.iloc[rows]["rain_mm"].to_numpy())
+    yield "precipitation", held
+    soil, _ = load_jura(folder)
+    with begun() as held:
+        network = GPNetworkRegressor(n_inducing=10, n_restarts=1)
+        network.fit(soil[["x", "y"]], soil[["cd", "ni", "zn"]])
+    yield "jura", held
+
+
+def path(held: dict[str, Any], method: str, steps: int, rate: float) -> dict[str, Any]:
+    """The bound over time, compiled programs given."""
+    settings = replace(held["settings"], method=method, learning_rate=rate, tol=0.0)
+    with session():
+        train(held["model"], held["data"], replace(settings, steps=6))
+        fit = train(
+            held["model"], held["data"], replace(settings, steps=steps), shift=held["shift"]
+        )
+    every = np.unique(np.linspace(0, len(fit.bounds) - 1, 300).astype(int))
+    print(f"{method} at {rate}: {fit.bounds[-1]:,.1f} after {fit.seconds:.1f} s", flush=True)
+    return {
+        "rate": rate,
+        "steps": steps,
+        "seconds": fit.seconds,
+        "bound": float(fit.bounds[-1]),
+        "path": [[float(fit.times[i]), float(fit.bounds[i])] for i in every],
+        "bounds": fit.bounds,
+        "times": fit.times,
+    }
+
+
+def compared(held: dict[str, Any]) -> dict[str, Any]:
+    adam = [path(held, "adam", ADAM_STEPS, rate) for rate in RATES]
+    natural = path(held, "natural", NATURAL_STEPS, NATURAL_RATE)
+    best = max(adam, key=lambda run: run["bound"])
+    there = np.flatnonzero(natural["bounds"] >= best["bound"])
+    reached = float(natural["times"][there[0]]) if len(there) else np.inf
+    for run in (*adam, natural):
+        del run["bounds"], run["times"]
+    return {
+        "adam": adam,
+        "natural": natural,
+        "best_rate": best["rate"],
+        "adam_seconds": best["seconds"],
+        "natural_seconds": reached,
+        "natural_steps": int(there[0]) if len(there) else None,
+        "ratio": reached / best["seconds"],
+    }
+
+
+def draw(found: dict[str, dict[str, Any]]) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(found), figsize=(9.5, 3.6), layout="constrained")
+    for axis, (name, case) in zip(axes, found.items(), strict=True):
+        for run in case["adam"]:
+            chosen = run["rate"] == case["best_rate"]
+            label = f"Adam, rate {run['rate']:g}" + " (best)" * chosen
+            axis.plot(
+                *np.transpose(run["path"]), label=label, alpha=1.0 if chosen else 0.45, lw=1.2
+            )
+        steps = case["natural"]
+        axis.plot(*np.transpose(steps["path"]), color="black", lw=1.8, label="natural gradients")
+        goal = max(run["bound"] for run in case["adam"])
+        axis.axhline(goal, color="grey", ls=":", lw=1)
+        low = np.min([run["bound"] for run in case["adam"]]) - 4 * np.ptp(
+            [run["bound"] for run in (*case["adam"], steps)]
+        )
+        axis.set(
+            title=f"{name.capitalize()}: Adam's best bound\nafter {case['ratio']:.2f} of its time",
+            xlabel="seconds",
+            ylabel="bound",
+            ylim=(low, None),
+        )
+        axis.legend(fontsize=7, loc="lower right")
+    figure.savefig(IMAGE, metadata={"Date": None})
+
+
+def main(folder: Path) -> None:
+    found = {name: compared(held) for name, held in cases(folder)}
+    rows = [
+        {
+            "": name.capitalize(),
+            "Adam's best rate": case["best_rate"],
+            "its bound": round(max(run["bound"] for run in case["adam"]), 1),
+            "in seconds": round(case["adam_seconds"], 2),
+            "natural gradients there, seconds": round(case["natural_seconds"], 2),
+            "and steps": case["natural_steps"],
+            "their bound in the end": round(case["natural"]["bound"], 1),
+        }
+        for name, case in found.items()
+    ]
+    ratios = {name: case["ratio"] for name, case in found.items()}
+    whole = {"ratios": ratios, "table": rows, "cases": found, "on": machine()}
+    (RESULTS / "convergence.json").write_text(json.dumps(whole) + "\n")
+    draw(found)
+    print(json.dumps(ratios))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,91 @@
+"""The page of performance and the bars: made from the results, and from nothing else."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+
+import check
+import page
+
+BENCHMARKS = Path(page.__file__).parent
+# How settings were chosen: no matter of performance. docs/decisions.md reads them.
+OF_CHOICES = {"latent_noise", "tune_jura", "tune_precipitation"}
+
+ON = {"cpu": "a processor", "cores": 2, "python": "3.12.1"}
+STREAMED = {
+    "rows": 100, "seconds": 9.0, "reading_seconds": 1.0, "computing_seconds": 7.0, "ratio": 1.125,
+    "rows_per_second": 11.1, "hours_for_a_billion_rows": 3.0, "peak_mb": 1234.0,
+    "growth_in_the_second_half_mb": 2.0, "bound_a_row": [-2.0, -1.0], "on": ON,
+}  # fmt: skip
+MADE_UP = {
+    "convergence": {"ratios": {"precipitation": 0.25, "jura": 0.3}, "on": ON},
+    "streaming": STREAMED,
+}
+
+
+@pytest.fixture(scope="module")
+def results():
+    return check.read()
+
+
+def test_the_page_is_what_the_results_make_of_it(results):
+    assert page.PAGE.read_text() == page.page(results)
+    assert page.page(results) == page.page(dict(reversed(results.items())))
+
+
+def test_every_file_of_results_is_on_the_page(results):
+    whole = page.page(results)
+    for name in results.keys() - OF_CHOICES:
+        without = {key: value for key, value in results.items() if key != name}
+        assert page.page(without) != whole, name
+
+
+@pytest.mark.parametrize("name", MADE_UP)
+def test_files_that_come_later_have_their_sections(results, name):
+    without = page.page({key: value for key, value in results.items() if key != name})
+    made = page.page(results | {name: MADE_UP[name]})
+    headings = [set(re.findall(r"^## .*", text, re.M)) for text in (without, made)]
+    assert len(headings[1] - headings[0]) == 1
+
+
+def test_no_seconds_are_typed_in_the_page():
+    source = (BENCHMARKS / "page.py").read_text()
+    assert not re.search(r"\d+(\.\d+)? (s|ms|MB|seconds)\b", source)
+
+
+def test_made_up_results_within_the_bars_pass_and_above_one_fail(tmp_path):
+    good = {
+        "gradient": {"ratio": 0.12},
+        "scattered": {"diagonal": {"ratio": 0.9}, "dense": {"ratio": 5.0}},  # dense only informs
+        "memory": {"peak_mb": 900.0},
+        "imports": {"ratio": 1.1},
+    }
+    bad = {
+        "gradient": {"ratio": 0.2},
+        "scattered": {"diagonal": {"ratio": 1.1}, "dense": {"ratio": 0.5}},
+        "memory": {"peak_mb": 1100.0},
+        "imports": {"ratio": 1.4},
+        "convergence": {"ratios": {"precipitation": 0.1, "jura": 0.5}},
+        "streaming": {"ratio": 1.0, "peak_mb": 3000.0},
+    }
+    assert exit_code(tmp_path / "good", good) == 0
+    for name, result in bad.items():
+        assert exit_code(tmp_path / name, good | {name: result}) == 1, name
+
+
+def test_what_was_not_measured_fails(tmp_path):
+    assert exit_code(tmp_path, {"gradient": {"ratio": 0.1}}) == 1
+
+
+def exit_code(folder: Path, results: dict) -> int:
+    folder.mkdir(exist_ok=True)
+    for name, result in results.items():
+        (folder / f"{name}.json").write_text(json.dumps(result))
+    return check.main(folder)
