@@ -1,0 +1,40 @@
+"""Generated bad input, a little of it; `make fuzz` runs ten thousand cases."""
+
+from __future__ import annotations
+
+import pytest
+from fuzz import COMMANDS, KINDS, SHARES, call, generated
+from fuzz.__main__ import cases, outcome_of
+from fuzz.running import listing
+
+_HERE = {"csv": 60, "parquet": 30, "lattice": 10, "model": 60, "forged": 8, "toml": 20}
+_HERE |= {"command": 20, "settings": 6}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_bad_input_works_or_is_told(kind):
+    wrong = {seed: outcome_of(kind, seed).wrong for seed in range(_HERE[kind])}
+    assert {seed: what for seed, what in wrong.items() if what} == {}
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("csv", 0), ("model", 0), ("command", 2)])
+def test_bad_input_works_or_is_told_by_the_command_too(kind, seed, tmp_path):
+    assert outcome_of(kind, seed, command=tmp_path).wrong == ""
+
+
+@pytest.mark.parametrize("kind", COMMANDS)
+def test_a_case_is_known_by_its_seed(kind, tmp_path):
+    folders = [tmp_path / name for name in "ab"]
+    typed = []
+    for folder in folders:
+        folder.mkdir()
+        typed.append(generated(kind, 3, folder))
+    assert typed[0] == typed[1]
+    names = [sorted(listing(folder)) for folder in folders]
+    assert names[0] == names[1]
+
+
+def test_shares_add_up():
+    assert sum(SHARES.values()) == 100
+    assert len(list(cases(1000))) == 1000
+    assert callable(call(0))
