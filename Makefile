@@ -63,6 +63,9 @@ PEERS := benchmarks/.peers
 bench: setup $(PEERS)/gpytorch/ready $(PEERS)/gpflow/ready
 	$(BIN)/python benchmarks/run.py
 	$(BIN)/python benchmarks/floor.py
+	$(BIN)/python benchmarks/convergence.py $(ZIGP_DATA)
+	$(BIN)/python benchmarks/trainers.py $(ZIGP_DATA)
+	$(BIN)/python benchmarks/streaming.py
 	$(BIN)/python benchmarks/page.py
 
 bench-check: setup

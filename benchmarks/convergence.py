@@ -1,6 +1,6 @@
 """How soon natural-gradient steps reach what 3,000 steps of Adam reach, from the same start.
 
-python benchmarks/convergence.py FOLDER OF THE DATA
+python benchmarks/convergence.py [DATA_DIR]
 
 Precipitation (fold 0, the paper's 10 × 100 lattice) and a sparse network on Jura (10 inducing
 points). Adam has four learning rates to be judged by its best; natural gradients have the default
@@ -50,7 +50,7 @@ def begun() -> Iterator[dict[str, Any]]:
         base.train = whole
 
 
-def cases(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+def cases(folder: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:
     rain = load_precipitation(folder)
     _, rows, _ = next(splits(rain, "kfold"))
     with begun() as held:
@@ -126,7 +126,8 @@ def draw(found: dict[str, dict[str, Any]]) -> None:
             [run["bound"] for run in (*case["adam"], steps)]
         )
         axis.set(
-            title=f"{name.capitalize()}: Adam's best bound\nafter {case['ratio']:.2f} of its time",
+            title=f"{name.capitalize()}: natural gradients reach\nAdam's best bound in "
+            f"{case['ratio']:.2f} of its time",
             xlabel="seconds",
             ylabel="bound",
             ylim=(low, None),
@@ -135,7 +136,7 @@ def draw(found: dict[str, dict[str, Any]]) -> None:
     figure.savefig(IMAGE, metadata={"Date": None})
 
 
-def main(folder: Path) -> None:
+def main(folder: Path | None) -> None:
     found = {name: compared(held) for name, held in cases(folder)}
     rows = [
         {
@@ -157,4 +158,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

@@ -1,6 +1,6 @@
 """Run the cases that compare zigp with its peers, in turn and several times over: `make bench`.
 
-    .venv/bin/python benchmarks/run.py [gradient] [scattered] [imports]
+    .venv/bin/python benchmarks/run.py [gradient] [scattered] [imports] [second_start]
 
 Every case is a program of its own in `cases/` that prints one line of JSON. What they say is put
 together here, written to `results/`, and shown as one table.
@@ -14,6 +14,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,32 @@ PYTHON = {
     "gpflow": str(HERE / ".peers" / "gpflow" / "bin" / "python"),
 }
 ROUNDS = 5
-BUSY = os.getloadavg()[0]  # what else the machine was doing when this began
+
+
+def busy_cores(seconds: float = 1.0) -> float:
+    """How many cores are at work right now, while this process waits."""
+
+    def ticks() -> tuple[int, int]:
+        try:
+            line = Path("/proc/stat").read_text().splitlines()[0]
+        except OSError:  # not Linux
+            return 0, 0
+        user, nice, system, idle, waiting, *more = map(int, line.split()[1:9])
+        return user + nice + system + sum(more), idle + waiting
+
+    busy, idle = ticks()
+    time.sleep(seconds)
+    busy, idle = (after - before for after, before in zip(ticks(), (busy, idle), strict=True))
+    return (os.cpu_count() or 1) * busy / max(busy + idle, 1)
+
+
+BUSY = busy_cores()  # what else the machine was doing when this began
 
 Runs = dict[str, list[dict[str, Any]]]
 
 
 def main(*chosen: str) -> None:
-    for case in (gradient, scattered, imports):
+    for case in (gradient, scattered, imports, second_start):
         if not chosen or case.__name__ in chosen:
             case()
     print("\n" + table())
@@ -65,6 +85,13 @@ def imports() -> None:
     found = {name: summary(times) for name, times in seconds.items()}
     ratio = found["zigp"]["median"] / found["jax and scikit-learn"]["median"]
     write("imports", found | {"ratio": ratio})
+
+
+def second_start() -> None:
+    """Seconds of a short `zigp fit`, before and after its programs were compiled and kept."""
+    seconds = answer("zigp", ["second_start.py"])
+    found = {name: summary(times) for name, times in seconds.items()}
+    write("second_start", found | {"ratio": found["second"]["median"] / found["first"]["median"]})
 
 
 # -- running them ---------------------------------------------------------------------------------

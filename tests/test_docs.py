@@ -84,7 +84,7 @@ def test_every_picture_is_drawn_by_a_page_and_shown_in_one():
     kept = {path.resolve() for path in (DOCS / "images").iterdir() if path.name != "icon.svg"}
     assert shown == kept
     # Those that no page draws: `zigp demo` draws the first, benchmarks the others.
-    assert {path.stem for path in shown - drawn} == {"demo", "streaming"}
+    assert {path.stem for path in shown - drawn} == {"convergence", "demo", "streaming"}
 
 
 def test_numbers_that_differ_are_told_apart():

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.lax import platform_dependent, stop_gradient
+from jax.lax import stop_gradient
 from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 from jaxtyping import Float
@@ -60,6 +60,8 @@ class Projection(eqx.Module):
 
     def contract(self, factors: list[Array], core: Array) -> Array:
         """Σ_{ab…} core[a, b, …] factors_1[a, x] factors_2[b, y] …"""
+        if len(set(self.spots)) == 1:
+            return self.along_inputs(_contract_rows(factors, core))
         terms = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
         return self.along_inputs(self._einsum([*terms, self._inducing], *factors, core))
 
@@ -145,41 +147,19 @@ def whitened(K: Float[Array, "M M"], cross: Float[Array, "M N"]) -> Float[Array,
 
 
 def _whitened_forward(K: Array, cross: Array) -> tuple[Array, tuple[Array, Array]]:
-    factor = _factorised(K)
-    A = _divided(factor, cross)
-    return A, (factor, A)
+    # L⁻¹ is formed once, so that all else is a product: every core takes part in those, and a GPU
+    # waits for nothing.
+    L = jnp.linalg.cholesky(K, symmetrize_input=False)
+    inverse = solve_triangular(L, jnp.eye(len(K), dtype=K.dtype), lower=True)
+    A = inverse @ cross
+    return A, (inverse, A)
 
 
 def _whitened_backward(kept: tuple[Array, Array], ct: Array) -> tuple[Array, Array]:
-    factor, A = kept
-    lower = jnp.tril(ct @ A.T) * (1.0 - 0.5 * jnp.eye(len(factor), dtype=factor.dtype))
-    half = _divided(factor, _divided(factor, lower, transposed=True).T, transposed=True)
-    return -0.5 * (half + half.T), _divided(factor, ct, transposed=True)
-
-
-# A processor solves with L as fast as it multiplies. A GPU does not: there L⁻¹ is formed once, and
-# everything after that is a product.
-
-
-def _factorised(K: Array) -> Array:
-    """L, or on a GPU L⁻¹."""
-    L = jnp.linalg.cholesky(K, symmetrize_input=False)
-    eye = jnp.eye(len(K), dtype=K.dtype)
-    return platform_dependent(
-        L, cpu=lambda L: L, default=lambda L: solve_triangular(L, eye, lower=True)
-    )
-
-
-def _divided(factor: Array, values: Array, *, transposed: bool = False) -> Array:
-    """L⁻¹ values, or L⁻ᵀ values."""
-
-    def solved(L: Array, values: Array) -> Array:
-        return solve_triangular(L, values, lower=True, trans="T" if transposed else "N")
-
-    def multiplied(inverse: Array, values: Array) -> Array:
-        return (inverse.T if transposed else inverse) @ values
-
-    return platform_dependent(factor, values, cpu=solved, default=multiplied)
+    inverse, A = kept
+    lower = jnp.tril(ct @ A.T) * (1.0 - 0.5 * jnp.eye(len(A), dtype=A.dtype))
+    half = inverse.T @ lower @ inverse
+    return -0.5 * (half + half.T), inverse.T @ ct
 
 
 whitened.defvjp(_whitened_forward, _whitened_backward)
@@ -200,6 +180,18 @@ def with_jitter(
 def default_jitter(dtype: str) -> float:
     """What is added to a kernel matrix's diagonal, as a part of its mean: √ε of the dtype."""
     return float(np.sqrt(np.finfo(dtype).eps))
+
+
+def _contract_rows(factors: list[Array], core: Array) -> Array:
+    """Σ_{ab…} core[a, b, …] factors_1[a, x] factors_2[b, x] …: one product, then sums.
+
+    The product takes the largest group, so that little is left to add up.
+    """
+    largest = max(range(len(factors)), key=lambda i: len(factors[i]))
+    left = jnp.tensordot(core, factors[largest], axes=(largest, 0))  # [the others…, x]
+    for a in (*reversed(factors[largest + 1 :]), *reversed(factors[:largest])):
+        left = jnp.sum(left * a, axis=-2)
+    return left
 
 
 def along_each_axis(matrices: list[Array], values: Array) -> Array:
