@@ -37,7 +37,9 @@ def simulated(n: int = 200, P: int = 3, seed: int = 0) -> tuple[np.ndarray, np.n
 def score(X: np.ndarray, Y: np.ndarray, latent_noise: bool) -> dict[str, float]:
     alone, given = [], []
     for train, test in KFold(5, shuffle=True, random_state=0).split(X):
-        model = GPNetworkRegressor(2, latent_noise=latent_noise, n_restarts=4, steps=800)
+        model = GPNetworkRegressor(
+            2, latent_noise=latent_noise, n_restarts=4, method="adam", steps=800
+        )
         model.fit(X[train], Y[train])
         sd = Y[train].std(axis=0)
         alone.append(np.abs(model.predict(X[test]) - Y[test]) / sd)

@@ -26,6 +26,7 @@ BASE = {
     "back_transform": "median",
     "n_inducing": 15,
     "n_restarts": 10,
+    "method": "adam",
 }
 ROUGH = "matern32"
 CANDIDATES = [

@@ -33,7 +33,7 @@ from zigp.inducing import Inducing
 from zigp.kernels import Kernel
 from zigp.projection import Projection, along_each_axis, default_jitter, whitened, with_jitter
 
-__all__ = ["LatentGP", "Moments", "family"]
+__all__ = ["LatentGP", "Moments", "family", "part_of", "with_part"]
 
 
 class Moments(eqx.Module):
@@ -129,15 +129,15 @@ class LatentGP(eqx.Module):
         self,
         projection: Projection,
         slope: Moments,
-        rate: Array,
+        rate: ArrayLike,
         total: Callable[[Array], Array],
         convex: ArrayLike = 1.0,
     ) -> LatentGP:
         """q after a natural-gradient step up the bound; the rest of the latent is held.
 
         `slope` is the derivative of what is expected of the data with respect to this latent's
-        marginals, `rate` one number for each of the family, and `total` adds up over devices what
-        was summed over the inputs of one. With A and w = −2v ∂var,
+        marginals, and `total` adds up over devices what was summed over the inputs of one. With A
+        and w = −2v ∂var,
 
             H = I + A diag(w) Aᵀ        S⁻¹ ← (1 − rate) S⁻¹ + rate H
             m ← m + rate S (√v A ∂mean − m)
@@ -147,17 +147,16 @@ class LatentGP(eqx.Module):
         negative w that is counted. What does not exist comes out as NaN.
         """
 
-        def one(gp: LatentGP, seen: Projection, by: Moments, rate: Array) -> tuple[Array, Any]:
+        def one(gp: LatentGP, seen: Projection, by: Moments) -> tuple[Array, Any]:
             m, v = jnp.asarray(gp.q_mean), gp.variance
             by = jax.tree.map(lambda slope: slope.reshape(seen.shape), by)
             gradient = total(seen.pull(jnp.sqrt(v) * by.mean)) - m
             weights = -2.0 * v * by.var
             weights = jnp.where(weights < 0, convex * weights, weights)
             cov, change = gp.q_cov.natural_step(seen, weights, gradient, rate, total)
-            moved = m + change, cov
-            return jax.tree.map(lambda n, o: jnp.where(rate > 0, n, o), moved, (m, gp.q_cov))
+            return m + change, cov
 
-        moved = self._each(one, projection, slope, rate)
+        moved = self._each(one, projection, slope)
         return eqx.tree_at(lambda gp: (gp.q_mean, gp.q_cov), self, moved)
 
     def _each(self, function: Callable, *mapped: Any) -> Any:
@@ -176,12 +175,24 @@ class LatentGP(eqx.Module):
         """The latents of the family, each by its place in it; a single latent has the place ()."""
         shape = np.shape(self.log_variance)[: self.leading]
         for place in np.ndindex(*shape):
-
-            def here(path: tuple[Any, ...], leaf: Any, place: tuple[int, ...] = place) -> Any:
-                return leaf if path[0].name in self._common else leaf[place]
-
-            one = jax.tree_util.tree_map_with_path(here, self)
+            one = self._map(lambda leaf, place=place: leaf[place])
             yield place, dataclasses.replace(one, leading=0, shared=False)
+
+    def part(self, first: Array, shape: tuple[int, ...]) -> LatentGP:
+        """A part of the family, of this shape and from this place on."""
+        return self._map(lambda leaf: part_of(leaf, first, shape))
+
+    def with_part(self, first: Array, part: LatentGP) -> LatentGP:
+        """The family with a part of it put back."""
+        return self._map(lambda leaf, new: with_part(leaf, first, new), part)
+
+    def _map(self, function: Callable, *others: LatentGP) -> LatentGP:
+        """A function of every array but those that all of the family have together."""
+
+        def at(path: tuple[Any, ...], leaf: Any, *rest: Any) -> Any:
+            return leaf if path[0].name in self._common else function(leaf, *rest)
+
+        return jax.tree_util.tree_map_with_path(at, self, *others)
 
     @property
     def _common(self) -> tuple[str, ...]:
@@ -283,6 +294,21 @@ def family(
     )
     common = {"kernels": members[0].kernels, "inducing": members[0].inducing} if shared else {}
     return dataclasses.replace(stacked, leading=len(shape), shared=shared, **common)
+
+
+def part_of(leaf: Array, first: Array, shape: tuple[int, ...]) -> Array:
+    """A part of an array along its first axes."""
+    rest = jnp.shape(leaf)[len(shape) :]
+    return jax.lax.dynamic_slice(jnp.asarray(leaf), _corner(leaf, first), (*shape, *rest))
+
+
+def with_part(leaf: Array, first: Array, new: Array) -> Array:
+    """The array with a part of it put back."""
+    return jax.lax.dynamic_update_slice(jnp.asarray(leaf), new, _corner(leaf, first))
+
+
+def _corner(leaf: Array, first: Array) -> list[Array]:
+    return [*first, *(jnp.zeros((), first.dtype) for _ in range(jnp.ndim(leaf) - len(first)))]
 
 
 def _select(at: Rows | Lattice, columns: tuple[int, ...], spot: int) -> Array:

@@ -8,7 +8,8 @@ Elsewhere, as inside a gate, steps are shorter, and none is taken that lowers th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,8 +18,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from zigp.batch import Batch
-from zigp.covariances import Kronecker
-from zigp.latent import LatentGP, Moments
+from zigp.covariances import Kronecker, Total
+from zigp.latent import LatentGP, Moments, part_of, with_part
 from zigp.models import Model
 from zigp.projection import Projection
 
@@ -37,7 +38,7 @@ def natural_sweep(
     model: Model,
     batch: Batch,
     rate: ArrayLike = 1.0,
-    total: Callable[[Array], Array] = lambda part: part,
+    total: Total = lambda part: part,
     names: Sequence[str] | None = None,
 ) -> Model:
     """The model after a natural-gradient step for the q of each latent named, one after another.
@@ -49,40 +50,65 @@ def natural_sweep(
     seen = {name: latent.project(at) for name, latent in complete.items()}
     marginals = {name: latent.through(seen[name]) for name, latent in complete.items()}
     for name in [n for n in complete if has_steps(complete[n])] if names is None else names:
-        latent = complete[name]
-
-        def expected(own: Moments, name: str = name, others: dict = marginals) -> Array:
-            acting = model.exposed(others | {name: own}, at)
-            return model.likelihood.expected(model.signal, acting, batch)
-
-        own = marginals[name]
-        linear = model.likelihood.linear and name in model.signal.linear
-        for turn in _turns(model, name, latent):
-            rates = jnp.asarray(turn * rate * (1.0 if linear else _DAMPING), own.mean.dtype)
-            before, slope = jax.value_and_grad(expected)(own)
-            if linear:
-                latent = latent.natural_step(seen[name], slope, rates, total)
-                own = latent.through(seen[name])
-            else:
-                latent, own = _safe_step(
-                    latent, own, seen[name], slope, rates, total, expected, total(before)
-                )
-        complete[name], marginals = latent, marginals | {name: own}
+        complete[name], marginals[name] = _stepped(
+            model, batch, name, complete[name], seen[name], marginals, rate, total
+        )
     return model.with_q(complete)
 
 
-def _turns(model: Model, name: str, latent: LatentGP) -> Iterator[np.ndarray]:
-    """Who of a family steps, one array of zeros and ones after the other.
+def _stepped(
+    model: Model,
+    batch: Batch,
+    name: str,
+    latent: LatentGP,
+    seen: Projection,
+    marginals: Mapping[str, Moments],
+    rate: ArrayLike,
+    total: Total,
+) -> tuple[LatentGP, Moments]:
+    """A latent after its step, or a family after the step of each, and its marginals there."""
+    linear = model.likelihood.linear and name in model.signal.linear
+    rate = jnp.asarray(rate if linear else rate * _DAMPING, marginals[name].mean.dtype)
+    places, shape = _turns(model, name, latent)
+
+    def turn(held: tuple[LatentGP, Moments], first: Array) -> tuple[tuple[LatentGP, Moments], None]:
+        whole, all_own = held
+
+        def of(family: Any) -> Any:
+            return jax.tree.map(lambda leaf: part_of(leaf, first, shape), family)
+
+        def among(own: Moments) -> Moments:
+            return jax.tree.map(lambda leaf, new: with_part(leaf, first, new), all_own, own)
+
+        def expected(own: Moments) -> Array:
+            acting = model.exposed({**marginals, name: among(own)}, batch.at)
+            return model.likelihood.expected(model.signal, acting, batch)
+
+        latent, own, here = whole.part(first, shape), of(all_own), of(seen)
+        before, slope = jax.value_and_grad(expected)(own)
+        if linear:
+            latent = latent.natural_step(here, slope, rate, total)
+            own = latent.through(here)
+        else:
+            reached = total(before)
+            latent, own = _safe_step(latent, own, here, slope, rate, total, expected, reached)
+        return (whole.with_part(first, latent), among(own)), None
+
+    # A loop, so that a network of twenty latents compiles as fast as one of two.
+    return jax.lax.scan(turn, (latent, marginals[name]), places)[0]
+
+
+def _turns(model: Model, name: str, latent: LatentGP) -> tuple[Array, tuple[int, ...]]:
+    """Where in a family each turn begins, [turns, axes], and the shape of those who step in it.
 
     Those that are added up into one output take turns.
     """
     letters = next(leaf.letters for leaf in model.signal.leaves if leaf.name == name)
-    shape = np.shape(latent.log_variance)[: latent.leading]
-    axis = [i for i, letter in enumerate(letters) if letter not in model.signal.axes]
-    places = np.indices(shape).reshape(len(shape), *shape)
-    for turn in np.ndindex(*(shape[i] for i in axis)):
-        here = [places[i] == t for i, t in zip(axis, turn, strict=True)]
-        yield np.asarray(np.all(here, axis=0) if here else np.ones(shape), float)
+    family = np.shape(latent.log_variance)[: latent.leading]
+    waits = [letter not in model.signal.axes for letter in letters]
+    turns = np.ndindex(*(n if w else 1 for n, w in zip(family, waits, strict=True)))
+    shape = tuple(1 if w else n for n, w in zip(family, waits, strict=True))
+    return jnp.asarray(list(turns), dtype=int), shape
 
 
 def _safe_step(
@@ -90,8 +116,8 @@ def _safe_step(
     own: Moments,
     seen: Projection,
     slope: Moments,
-    rates: Array,
-    total: Callable[[Array], Array],
+    rate: Array,
+    total: Total,
     expected: Callable[[Moments], Array],
     before: Array,
 ) -> tuple[LatentGP, Moments]:
@@ -100,8 +126,8 @@ def _safe_step(
 
     def tried(halved: Array) -> tuple[LatentGP, Moments, Array]:
         # Negative curvature counts where that goes well: without it the optimum is missed.
-        convex = (halved < _HALVINGS).astype(rates.dtype)
-        new = latent.natural_step(seen, slope, rates * 0.5**halved, total, convex)
+        convex = (halved < _HALVINGS).astype(rate.dtype)
+        new = latent.natural_step(seen, slope, rate * 0.5**halved, total, convex)
         there = new.through(seen)
         return new, there, total(expected(there)) - new.kl()
 

@@ -93,6 +93,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     tol: float = 1e-5
 
     _always_fixed: ClassVar = ("f.prior_mean", "W.prior_mean")
+    _default_method: ClassVar = "natural"
     _training: ClassVar = {"adam": (1500, 0.02), "natural": (300, 0.1)}
     _lattice_training: ClassVar = _training
 
