@@ -1,6 +1,7 @@
 # make setup   an environment in .venv with all that is needed
 # make demo    the main job on simulated rain: fit, score, draw
 # make test    every test not marked slow
+# make test-peers  the same numbers as GPflow and GPyTorch, built in environments of their own
 # make check   linter, formatter, types
 # make fuzz    ten thousand generated cases of bad input
 # make docs    the documentation in site/, strictly, with its links checked
@@ -12,7 +13,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-slow fuzz check format docs wheel-check bench bench-check performance-page
+.PHONY: setup demo test test-slow test-peers fuzz check format docs wheel-check bench bench-check performance-page
 
 setup: .venv/ready
 
@@ -59,6 +60,9 @@ wheel-check: setup
 # The peers live apart, each in an environment of its own with the versions of benchmarks/peers.
 PEER_PYTHON ?= python3.11
 PEERS := benchmarks/.peers
+
+test-peers: setup $(PEERS)/gpytorch/ready $(PEERS)/gpflow/ready
+	$(BIN)/pytest -m peers --numprocesses 0 tests/peers
 
 bench: setup $(PEERS)/gpytorch/ready $(PEERS)/gpflow/ready
 	$(BIN)/python benchmarks/run.py
