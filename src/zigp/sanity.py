@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -28,10 +28,17 @@ _KM_PER_DEGREE = 111.2
 _GATES = ("g", "k")  # the latents that are seen through Φ
 
 
-def findings(model: Model, names: list[str], bounds: np.ndarray | None, failure: str) -> list[str]:
+def findings(
+    model: Model,
+    names: list[str],
+    bounds: np.ndarray | None,
+    failure: str,
+    retried: Sequence[int] = (),
+) -> list[str]:
     """A sentence for each thing that looks wrong; none if nothing does.
 
-    `bounds` are those of the steps, a row; without them convergence is not looked at.
+    `bounds` are those of the steps, a row; without them convergence is not looked at. `retried` are
+    the steps at which the jitter was raised.
     """
     latents = {
         f"{name}{list(place) or ''}": gp
@@ -41,6 +48,7 @@ def findings(model: Model, names: list[str], bounds: np.ndarray | None, failure:
     gates = {name: gp for name, gp in latents.items() if name[0] in _GATES}
     return [
         *([f"Training failed. {failure}"] if failure else _training(bounds)),
+        *_jitter(model, retried),
         *(said for name, gp in latents.items() for said in _latent(name, gp, names)),
         *(said for name, gp in gates.items() for said in _gate(name, gp)),
         *_noise(model),
@@ -60,6 +68,17 @@ def _training(bounds: np.ndarray | None) -> Iterator[str]:
         yield (
             f"Not converged: over the last quarter of its {len(bounds)} steps the bound still rose "
             f"by {gain:.2g} a row. Raise steps."
+        )
+
+
+def _jitter(model: Model, retried: Sequence[int]) -> Iterator[str]:
+    """Where rounding made a matrix that has no Cholesky factor, and what was done about it."""
+    if retried:
+        most = max(float(np.max(latent.jitter)) for latent in model.latents.values())
+        yield (
+            f"The bound was not finite after step {', '.join(map(str, retried))}, and the jitter "
+            f"was raised tenfold there, to {most:.1g} of the prior variance. Give fewer inducing "
+            "points, look for columns of X in extreme units, and use dtype='float64'."
         )
 
 
