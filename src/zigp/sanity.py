@@ -24,6 +24,7 @@ _FEWEST_STEPS = 100
 _NEVER = 0.03  # a gate within this of 0 or 1 everywhere
 _COLLAPSED = 1e-5  # of their spread, between two inducing inputs
 _MOST_PLACES = 2000
+_EXTREME = 1e4  # times the median, a value that leaves no digits for the rest
 _KM_PER_DEGREE = 111.2
 _GATES = ("g", "k")  # the latents that are seen through Φ
 
@@ -34,11 +35,13 @@ def findings(
     bounds: np.ndarray | None,
     failure: str,
     retried: Sequence[int] = (),
+    reach: float = 1.0,
 ) -> list[str]:
     """A sentence for each thing that looks wrong; none if nothing does.
 
     `bounds` are those of the steps, a row; without them convergence is not looked at. `retried` are
-    the steps at which the jitter was raised.
+    the steps at which the jitter was raised, and `reach` is how far the largest output lies above
+    the median, as a factor.
     """
     latents = {
         f"{name}{list(place) or ''}": gp
@@ -49,6 +52,7 @@ def findings(
     return [
         *([f"Training failed. {failure}"] if failure else _training(bounds)),
         *_jitter(model, retried),
+        *_outliers(reach),
         *(said for name, gp in latents.items() for said in _latent(name, gp, names)),
         *(said for name, gp in gates.items() for said in _gate(name, gp)),
         *_noise(model),
@@ -82,9 +86,20 @@ def _jitter(model: Model, retried: Sequence[int]) -> Iterator[str]:
         )
 
 
+def _outliers(reach: float) -> Iterator[str]:
+    if reach > _EXTREME:
+        yield (
+            f"The largest value of y is {reach:.1g} times the median of those that are not zero, "
+            "and sets the scale: beside it the others look alike. Correct it, leave it out, or "
+            "model logarithms, for example with likelihood='hurdle_lognormal'."
+        )
+
+
 def _latent(name: str, latent: LatentGP, names: list[str]) -> Iterator[str]:
     for kernel, group, Z in zip(latent.kernels, latent.columns, latent.Z, strict=True):
-        places = np.asarray(Z)
+        places = np.asarray(
+            Z, float
+        )  # whose squares are numbers, also where those of float32 are not
         yield from _collapsed(name, places)
         for part, columns in _stationary(kernel, list(range(len(group)))):
             here = places[:, columns]

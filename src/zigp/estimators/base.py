@@ -25,7 +25,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from zigp import prediction
 from zigp.batch import Batch, Lattice, Rows
 from zigp.columns import Table
-from zigp.data import ColumnList, Layout, as_batch, column_index, listed
+from zigp.data import ColumnList, Layout, as_batch, column_index, listed, refuse_too_large
 from zigp.devices import Devices, available
 from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.latent import LatentGP
@@ -319,13 +319,19 @@ class SparseGP(GPSettings):
             categorical=() if self.table_ is None else self.table_.categories,
             split=self._may_split(),
         )
+        refuse_too_large("X", rows[weight > 0], self._dtype())
         self.y_offset_, self.y_scale_ = self._scaling(
             self._transformed(target), weight, self._exposure_of(rows)
         )
         inputs, _, weights, _ = self._in_model_units(rows, target, weight)
         counted = weights.reshape(-1, len(rows)).any(axis=0)
+        self.y_reach_ = self._reach(self._transformed(target[counted]))
         sparsity = Sparsity(self.n_inducing, self.covariance, seed, self._dtype())
         return self._first_models(inputs[counted], self.layout_, sparsity), rows, target, weight
+
+    def _reach(self, y: np.ndarray) -> float:
+        """How far the largest output lies above the median of those that are not zero."""
+        return max((_reach_of(column) for column in np.reshape(y, (len(y), -1)).T), default=1.0)
 
     def _train(
         self, first: list[Model], data: Batch | Feed, settings: Settings, shift: float, title: str
@@ -427,7 +433,8 @@ class SparseGP(GPSettings):
         early = self.steps is None and len(self.layout_.groups) > 1
         bounds = None if early and not self.failed_ else self.bounds_ / max(self.n_rows_, 1)
         failure = self.stopped_ if self.failed_ else ""
-        return findings(self.model_, called, bounds, failure, self.retried_)
+        reach = getattr(self, "y_reach_", 1.0)
+        return findings(self.model_, called, bounds, failure, self.retried_, reach)
 
     def _summary(self) -> dict[str, Any]:
         trained = {
@@ -577,6 +584,12 @@ class SparseGP(GPSettings):
         rows = self._checked(X) - layout.centre
         self._exposure_of(rows)
         return prediction.over_rows(self.model_, rows, function, *args, along=along)
+
+
+def _reach_of(values: np.ndarray) -> float:
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    with np.errstate(over="ignore"):
+        return float(sizes.max() / np.median(sizes)) if len(sizes) else 1.0
 
 
 def row_weights(sample_weight: ArrayLike | None, X: np.ndarray) -> np.ndarray:

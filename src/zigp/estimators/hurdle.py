@@ -267,8 +267,9 @@ class HurdleGPRegressor(Regressor):
     def _parts(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The probability of not zero, and mean and standard deviation of the amount."""
         check_is_fitted(self)
-        mean, sd = self.regressor_.predict(X, return_std=True)
-        return self.prob_on(X), mean, sd
+        parts = self.prob_on(X), *self.regressor_.predict(X, return_std=True)
+        p, mean, sd = (np.asarray(part, np.float64) for part in parts)  # they will be squared
+        return p, mean, sd
 
     def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
         p, mean, sd = self._parts(X)
