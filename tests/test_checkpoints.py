@@ -7,16 +7,22 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+from fuzz.running import in_process
+from safetensors import safe_open
 from test_objective import masked, random_zigp
 
-from zigp import ZeroInflatedGPRegressor, load, open_stream
-from zigp.training import Checkpoints, InterruptedFitError, Settings, train, train_restarts
+from zigp import HurdleGPRegressor, ZeroInflatedGPRegressor, load, open_stream
+from zigp.training import Checkpoints, InterruptedFitError, Settings, loop, train, train_restarts
+from zigp.training.loop import _Training
+
+ZIGP = Path(sys.executable).with_name("zigp")
 
 
 def same(a, b) -> None:
@@ -166,6 +172,198 @@ def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path, monkeypatc
     same(again.model, train(random_zigp(0), data, Settings(steps=200, tol=0.0)).model)
 
 
+@pytest.mark.parametrize("name", ["adam", "minibatches"])
+def test_a_fit_that_was_killed_after_its_last_step_ends_where_it_had_ended(name, tmp_path):
+    """The bound has settled in the checkpoint: another chunk would give other bits."""
+    settings, data = replace(SETTINGS[name], steps=5000, tol=0.5), masked(0)[1]
+    whole = train(random_zigp(0), data, settings, checkpoints=Checkpoints(tmp_path))
+    assert "settled" in whole.stopped
+    again = train(random_zigp(0), data, settings, checkpoints=Checkpoints(tmp_path, resume=True))
+    same(again.model, whole.model)
+    assert again.stopped == whole.stopped
+    more = replace(settings, tol=0.0, steps=settings.steps)
+    watched = pytest.raises(InterruptedFitError, match=f"step {len(whole.bounds) + 50} of")
+    with watched:  # who asks for more gets it
+        train(
+            random_zigp(0),
+            data,
+            more,
+            stop_at(len(whole.bounds) + 50),
+            checkpoints=Checkpoints(tmp_path, resume=True),
+        )
+
+
+def lines_of(*functions) -> list[tuple[object, int]]:
+    """Every line of some functions, as a tracer sees it."""
+    found = {}
+    for function in functions:
+        code = function.__code__
+        for _, _, line in code.co_lines():
+            if line is not None and line > code.co_firstlineno:
+                found[code, line] = None
+    return list(found)
+
+
+LINES = lines_of(_Training._next_chunk, _Training._to_the_end, _Training._chunk)
+
+
+def test_ctrl_c_at_any_line_of_the_loop_goes_on_to_the_same_bits(tmp_path):
+    """The model and what is told of it never part: each line is interrupted at its second visit."""
+    settings, data = replace(SETTINGS["minibatches"], steps=150), masked(0)[1]
+    whole = train(random_zigp(0), data, settings)
+    interrupted = 0
+    for number, (code, line) in enumerate(LINES):
+        visits = 0
+
+        def trace(frame, event, _, code=code, line=line):
+            nonlocal visits
+            if frame.f_code is not code:
+                return None
+            if event == "line" and frame.f_lineno == line:
+                visits += 1
+                if visits == 2:
+                    raise KeyboardInterrupt
+            return trace
+
+        folder, before = tmp_path / str(number), sys.gettrace()
+        sys.settrace(trace)
+        try:
+            train(random_zigp(0), data, settings, checkpoints=Checkpoints(folder))
+        except InterruptedFitError as stopped:
+            interrupted += 1
+            bounds = stopped.fits[0].bounds
+            np.testing.assert_array_equal(bounds, whole.bounds[: len(bounds)])
+        finally:
+            sys.settrace(before)
+        going_on = Checkpoints(folder, resume=True)
+        again = train(random_zigp(0), data, settings, checkpoints=going_on)
+        same(again.model, whole.model)
+        np.testing.assert_array_equal(again.bounds, whole.bounds)
+    assert interrupted > 25
+
+
+def test_what_a_kill_left_half_written_is_never_read_and_goes(tmp_path):
+    settings, data = SETTINGS["adam"], masked(0)[1]
+    with pytest.raises(InterruptedFitError):
+        train(random_zigp(0), data, settings, stop_at(100), checkpoints=Checkpoints(tmp_path))
+    (whole,) = Checkpoints(tmp_path, resume=True).found()
+    half = tmp_path / ".step-000000130.checkpoint.123.abcd.part"
+    half.write_bytes(whole.read_bytes()[:99])
+    (tmp_path / "lock").touch()  # of a process that is no more
+    kept = Checkpoints(tmp_path, resume=True)
+    assert kept.found() == [whole]
+    again = train(random_zigp(0), data, settings, checkpoints=kept)
+    same(again.model, train(random_zigp(0), data, settings).model)
+    assert not half.exists()
+    kept.clear()
+    assert not tmp_path.exists()
+
+
+def test_two_fits_do_not_share_a_folder(tmp_path):
+    folder = tmp_path / "kept"
+    with (
+        Checkpoints(folder).alone(),
+        pytest.raises(ValueError, match="Another fit is running"),
+    ):
+        train(random_zigp(0), masked(0)[1], SETTINGS["adam"], checkpoints=Checkpoints(folder))
+    assert not folder.exists()
+
+
+def test_a_fit_that_fails_leaves_nothing_to_go_on_from(tmp_path):
+    settings = Settings(steps=100, learning_rate=1e30, tol=0.0)
+    fit = train(
+        random_zigp(0), masked(0)[1], settings, checkpoints=Checkpoints(tmp_path / "c", steps=1)
+    )
+    assert fit.failed
+    assert not (tmp_path / "c").exists()
+
+
+X = np.linspace(0, 10, 60)[:, None]
+Y = np.where(X[:, 0] > 4, 2.0 + np.sin(X[:, 0]), 0.0)
+
+
+def test_a_hurdle_does_not_train_its_first_part_again(tmp_path):
+    """Interrupted in the second part, it keeps both, and goes on with the second alone."""
+    folder = tmp_path / "kept"
+    settings = {"n_inducing": 6, "steps": 150, "tol": 0.0}
+    whole = HurdleGPRegressor(**settings).fit(X, Y)
+    shown = []
+
+    def second(progress):
+        shown.append(progress.step)
+        if len(shown) == 5:
+            raise KeyboardInterrupt
+
+    model = HurdleGPRegressor(**settings, checkpoint=folder, verbose=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("zigp.estimators.base.progress_bar", _shown(second))
+        with pytest.raises(InterruptedFitError, match="step 100 of 150"):
+            model.fit(X, Y)
+        assert shown == [50, 100, 150, 50, 100]
+        assert model.regressor_.n_iter_ == 100
+        assert np.isfinite(model.predict(X)).all()
+        model.set_params(resume=True).fit(X, Y)
+    assert shown == [50, 100, 150, 50, 100, 150]
+    same(model.classifier_.model_, whole.classifier_.model_)
+    same(model.regressor_.model_, whole.regressor_.model_)
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(
+    ("chunks", "have"), [(2, "There is no model yet"), (4, "That is what was learned so far")]
+)
+def test_ctrl_c_in_either_part_of_a_hurdle_says_how_to_go_on(chunks, have, tmp_path, monkeypatch):
+    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
+    words = ["fit", "rain.csv", "--target", "y", "--inducing", "6", "--steps", "150"]
+    words += ["--model", "hurdle", "--out", "rain.zigp"]
+    left = [chunks]
+
+    def press(progress):
+        left[0] -= 1
+        if not left[0]:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("zigp.estimators.base.progress_bar", _shown(press))
+    answer = in_process(words, tmp_path)
+    assert answer.code == 130
+    assert f"{have} (interrupted at step" in answer.said
+    assert "--resume goes on from there" in answer.said
+    assert (tmp_path / "rain.zigp").exists() == (chunks == 4)
+    answer = in_process([*words, "--resume"], tmp_path)
+    assert answer.code == 0, answer.said
+    assert load(tmp_path / "rain.zigp").regressor_.n_iter_ == 150
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rain.csv", "rain.zigp"]
+
+
+def test_a_model_that_cannot_be_saved_is_not_lost(tmp_path, monkeypatch):
+    """With the disk full at the end, the command keeps what it learned until it could be saved."""
+    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
+    words = ["fit", "rain.csv", "--target", "y", "--inducing", "6", "--steps", "100", "--quiet"]
+    words += ["--model", "hurdle", "--out", "rain.zigp"]
+    written, folder = Path.write_bytes, tmp_path / "rain.zigp.checkpoint"
+
+    def full(path, content):
+        if path.name.startswith(".rain.zigp."):
+            written(path, content[: len(content) // 2])
+            raise OSError(28, "No space left on device")
+        return written(path, content)
+
+    (tmp_path / "rain.zigp").write_text("the model of last week")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    answer = in_process([*words, "--force"], tmp_path)
+    assert answer.code == 1
+    assert "Cannot save rain.zigp: No space left on device. Make room there" in answer.said
+    assert "--resume: what was learned is kept" in answer.said
+    assert (tmp_path / "rain.zigp").read_text() == "the model of last week"
+    assert sorted(path.name for path in folder.iterdir()) == ["classifier", "regressor"]
+    monkeypatch.undo()
+    monkeypatch.setattr(loop._Training, "_next_chunk", None)  # nothing is left to be trained
+    answer = in_process([*words, "--resume"], tmp_path)
+    assert answer.code == 0, answer.said
+    assert load(tmp_path / "rain.zigp").regressor_.n_iter_ == 100
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rain.csv", "rain.zigp"]
+
+
 # ---------------------------------------------------------------------------------------------
 # Real processes, really killed
 
@@ -193,39 +391,81 @@ def start(tmp_path: Path, name: str) -> subprocess.Popen:
     return subprocess.Popen(command, env=os.environ | cache)
 
 
+def seen(process: subprocess.Popen, folder: Path, pattern: str, known: set[str]) -> None:
+    """Wait until a new file of this name is in the folder, or the process has ended."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if {path.name for path in folder.glob(pattern)} - known:
+            return
+
+
+def moment(kind: str, process: subprocess.Popen, folder: Path, rng: np.random.Generator) -> None:
+    """Wait for the moment to kill."""
+    known = {path.name for path in folder.glob("*step-*")}
+    if kind == "at any time":  # while it starts, compiles, reads its checkpoint or trains
+        time.sleep(float(rng.uniform(0, 6)))
+    elif kind == "in training":
+        seen(process, folder, "step-*.checkpoint", known)
+        time.sleep(float(rng.uniform(0, 0.1)))
+    else:
+        seen(process, folder, ".step-*.part", known)
+
+
+def whole_files(folder: Path) -> int:
+    """How many checkpoints there are, each of which can be read to its end."""
+    paths = list(folder.glob("step-*.checkpoint"))
+    for path in paths:
+        with safe_open(path, framework="numpy") as file:
+            assert all(np.size(file.get_tensor(name)) for name in file.keys())  # noqa: SIM118
+    return len(paths)
+
+
 @pytest.mark.slow
 def test_thirty_kills_end_in_the_same_bits(tmp_path):
-    whole = start(tmp_path, "whole")
-    assert whole.wait(timeout=600) == 0
-    rng, kills, seen = np.random.default_rng(0), 0, set()
-    kept = tmp_path / "killed.kept"
-    while kills < 30:
+    assert start(tmp_path, "whole").wait(timeout=600) == 0
+    rng, kept, half = np.random.default_rng(0), tmp_path / "killed.kept", 0
+    reached = []
+    kinds = ["at any time", "in training", "in writing"] * 10
+    for kind in kinds:
         process = start(tmp_path, "killed")
-        before = {path.name for path in kept.glob("step-*")}
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and process.poll() is None:
-            if {path.name for path in kept.glob("step-*")} - before:
-                break
-            time.sleep(0.005)
-        time.sleep(float(rng.uniform(0, 0.1)))
-        if process.poll() is not None:
-            assert process.returncode == 0
-            break
+        moment(kind, process, kept, rng)
+        assert process.poll() is None, "it ended before it could be killed"
         process.send_signal(signal.SIGKILL)
         process.wait()
-        kills += 1
-        seen |= {path.name for path in kept.glob("step-*")}
-    if process.poll() != 0 or not (tmp_path / "killed").exists():
-        last = start(tmp_path, "killed")
-        assert last.wait(timeout=600) == 0
-    print(f"{kills} kills, {len(seen)} checkpoints seen between them")
-    assert kills == 30
+        assert whole_files(kept) <= 3  # two, and one that is new
+        half += bool(list(kept.glob(".step-*.part")))
+        reached.append(max([0, *(int(path.name[5:14]) for path in kept.glob("step-*"))]))
+    assert start(tmp_path, "killed").wait(timeout=600) == 0
+    print(f"{len(kinds)} kills, {half} of them in the middle of a checkpoint, at steps {reached}")
+    assert half >= 5
+    assert reached == sorted(reached)
     one, other = load(tmp_path / "whole"), load(tmp_path / "killed")
     same(one.model_, other.model_)
     np.testing.assert_array_equal(one.bounds_, other.bounds_)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["compiled", "killed", "whole"]
 
 
-ZIGP = Path(sys.executable).with_name("zigp")
+@pytest.mark.slow
+def test_a_checkpoint_that_finds_no_room_ends_the_fit_and_the_one_before_is_whole(tmp_path):
+    """A real write that the system cuts short: files may not grow beyond a size, as they do."""
+    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
+    command = [str(ZIGP), "fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--quiet"]
+    command += ["--inducing", "6", "--steps", "1000000", "--checkpoint-seconds", "0.01"]
+    limited = ["bash", "-c", 'ulimit -f 64; exec "$@"', "bash", *command]  # KiB
+    uncached = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+    full = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, env=uncached)
+    assert full.returncode == 1, full.stderr
+    assert "rain.zigp.checkpoint/step-" in full.stderr
+    assert "File too large. Make room and go on with resume" in full.stderr
+    assert "Traceback" not in full.stderr
+    kept = tmp_path / "rain.zigp.checkpoint"
+    assert whole_files(kept) == 2
+    assert len(list(kept.iterdir())) == 2
+    newest = max(int(path.name[5:14]) for path in kept.iterdir())
+    more = [*command, "--resume", "--max-seconds", "1"]
+    again = subprocess.run(more, cwd=tmp_path, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert load(tmp_path / "rain.zigp").n_iter_ > newest
 
 
 def test_ctrl_c_keeps_what_was_learned_and_says_how_to_go_on(tmp_path):

@@ -26,7 +26,7 @@ __all__ = [
 ColumnList = Iterable[int | str] | int | str  # columns by number or name
 
 _SMALLEST = 256
-_LARGEST = 1e150  # a number whose square is one
+_LARGEST = {"float64": 1e150, "float32": 1e18}  # numbers whose squares are numbers
 _CELLS_PER_ROW = 16
 _MOST_SPARSE_CELLS = 2_000_000
 _FEWEST_COORDINATES = 8  # along each axis of a lattice that nobody named
@@ -236,9 +236,9 @@ def listed(group: ColumnList) -> list[int | str]:
     return [group] if isinstance(group, (int, np.integer, str)) else list(group)
 
 
-def refuse_too_large(name: str, values: np.ndarray) -> None:
+def refuse_too_large(name: str, values: np.ndarray, dtype: str = "float64") -> None:
     """An error where the squares of numbers would not be numbers any more."""
-    if (most := float(np.abs(values).max(initial=0.0))) > _LARGEST:
+    if (most := float(np.abs(values).max(initial=0.0))) > _LARGEST[dtype]:
         raise ValueError(f"{name} reaches {most:g}, too large to be squared: use a larger unit.")
 
 

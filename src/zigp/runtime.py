@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import jax
 from threadpoolctl import threadpool_limits
 
-__all__ = ["entry_point", "make_room", "session"]
+__all__ = ["entry_point", "make_room", "session", "surroundings"]
 
 _lock = threading.Lock()
 _users = 0
@@ -69,3 +73,17 @@ def make_room() -> None:
         return
     if held > _FULL * allowed:
         jax.clear_caches()
+
+
+def surroundings() -> dict[str, Any]:
+    """The versions and devices that the bits of a result depend on."""
+    packages = {name: version(name) for name in ("zigp", "jax", "jaxlib", "numpy")}
+    return {
+        **packages,
+        "python": platform.python_version(),
+        "machine": platform.machine(),
+        "cores": os.cpu_count() or 1,
+        "platform": jax.default_backend(),
+        "device": jax.devices()[0].device_kind,
+        "processes": jax.process_count(),
+    }

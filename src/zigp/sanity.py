@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -24,14 +24,24 @@ _FEWEST_STEPS = 100
 _NEVER = 0.03  # a gate within this of 0 or 1 everywhere
 _COLLAPSED = 1e-5  # of their spread, between two inducing inputs
 _MOST_PLACES = 2000
+_EXTREME = 1e4  # times the median, a value that leaves no digits for the rest
 _KM_PER_DEGREE = 111.2
 _GATES = ("g", "k")  # the latents that are seen through Φ
 
 
-def findings(model: Model, names: list[str], bounds: np.ndarray | None, failure: str) -> list[str]:
+def findings(
+    model: Model,
+    names: list[str],
+    bounds: np.ndarray | None,
+    failure: str,
+    retried: Sequence[int] = (),
+    reach: float = 1.0,
+) -> list[str]:
     """A sentence for each thing that looks wrong; none if nothing does.
 
-    `bounds` are those of the steps, a row; without them convergence is not looked at.
+    `bounds` are those of the steps, a row; without them convergence is not looked at. `retried` are
+    the steps at which the jitter was raised, and `reach` is how far the largest output lies above
+    the median, as a factor.
     """
     latents = {
         f"{name}{list(place) or ''}": gp
@@ -41,6 +51,8 @@ def findings(model: Model, names: list[str], bounds: np.ndarray | None, failure:
     gates = {name: gp for name, gp in latents.items() if name[0] in _GATES}
     return [
         *([f"Training failed. {failure}"] if failure else _training(bounds)),
+        *_jitter(model, retried),
+        *_outliers(reach),
         *(said for name, gp in latents.items() for said in _latent(name, gp, names)),
         *(said for name, gp in gates.items() for said in _gate(name, gp)),
         *_noise(model),
@@ -63,9 +75,31 @@ def _training(bounds: np.ndarray | None) -> Iterator[str]:
         )
 
 
+def _jitter(model: Model, retried: Sequence[int]) -> Iterator[str]:
+    """Where rounding made a matrix that has no Cholesky factor, and what was done about it."""
+    if retried:
+        most = max(float(np.max(latent.jitter)) for latent in model.latents.values())
+        yield (
+            f"The bound was not finite after step {', '.join(map(str, retried))}, and the jitter "
+            f"was raised tenfold there, to {most:.1g} of the prior variance. Give fewer inducing "
+            "points, look for columns of X in extreme units, and use dtype='float64'."
+        )
+
+
+def _outliers(reach: float) -> Iterator[str]:
+    if reach > _EXTREME:
+        yield (
+            f"The largest value of y is {reach:.1g} times the median of those that are not zero, "
+            "and sets the scale: beside it the others look alike. Correct it, leave it out, or "
+            "model logarithms, for example with likelihood='hurdle_lognormal'."
+        )
+
+
 def _latent(name: str, latent: LatentGP, names: list[str]) -> Iterator[str]:
     for kernel, group, Z in zip(latent.kernels, latent.columns, latent.Z, strict=True):
-        places = np.asarray(Z)
+        places = np.asarray(
+            Z, float
+        )  # whose squares are numbers, also where those of float32 are not
         yield from _collapsed(name, places)
         for part, columns in _stationary(kernel, list(range(len(group)))):
             here = places[:, columns]

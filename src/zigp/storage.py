@@ -91,8 +91,11 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     whole = {name: np.array(array, order="C") for name, array in arrays.items()}
     header["digest"] = _digest(header, whole)
     text = json.dumps(header, allow_nan=False, ensure_ascii=False)
-    with beside(Path(path)) as part:
-        part.write_bytes(written_tensors(whole, metadata={_KEY: text}))
+    try:
+        with beside(Path(path)) as part:
+            part.write_bytes(written_tensors(whole, metadata={_KEY: text}))
+    except OSError as error:  # which does not always name the file
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
 def load(path: str | os.PathLike[str]) -> Any:

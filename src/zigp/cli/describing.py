@@ -23,7 +23,8 @@ def described(path: Path, *, as_json: bool) -> str:
         found |= {"likelihood": model.likelihood_, "noise": model.noise_}
     if hasattr(model, "regressor_"):
         parts = {"zero or not": model.classifier_, "amounts": model.regressor_}
-        found["trained"] = {name: part._summary()["trained"] for name, part in parts.items()}
+        for key in ("trained", "made_with"):
+            found[key] = {name: part._summary()[key] for name, part in parts.items()}
     if units := getattr(model, "units_", {}):
         found["target"] = list(units)
     found["looks_wrong"] = model.sanity()
@@ -41,6 +42,8 @@ def described(path: Path, *, as_json: bool) -> str:
         trained = found["trained"]
         parts = {"": trained} if "steps" in trained else trained
         lines += [f"trained     {_in_words(name, part)}" for name, part in parts.items()]
+        made = found.get("made_with", {})
+        lines += _made(made.get("amounts", made))
     for said in found["looks_wrong"]:
         lines.append(f"look at     {said}")
     return "\n".join(map(plain, lines))
@@ -52,3 +55,18 @@ def _in_words(name: str, trained: dict[str, Any]) -> str:
         f"{trained['stopped']}; bound {trained['bound']:,.1f}"
     )
     return f"{name}: {said}" if name else said
+
+
+def _made(made: dict[str, Any]) -> list[str]:
+    """What has to be the same to get the same model again, for people."""
+    if not made:  # a file of before this was recorded
+        return []
+    batches = f", {made['batch_size']:,} rows a step" if made["batch_size"] else ""
+    budget = "" if made["max_seconds"] is None else ", within a time budget that need not repeat"
+    versions = ", ".join(f"{name} {made[name]}" for name in ("zigp", "jax", "jaxlib", "numpy"))
+    many = f"{made['devices']} × " if made["devices"] > 1 else ""
+    return [
+        f"made with   seed {made['seed']}, {made['method']} in {made['dtype']}{batches}{budget}",
+        f"made by     {versions}, Python {made['python']} on {many}{made['device']} "
+        f"({made['machine']}, {made['cores']} cores)",
+    ]

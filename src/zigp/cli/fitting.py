@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from zigp.cli.processes import ALONE, Process
 from zigp.cli.streams import open_if_large
 from zigp.files import FileError, check_writable
 from zigp.lattices import is_lattice
-from zigp.training.records import InterruptedFitError
+from zigp.training import InterruptedFitError, kept_until_done
 
 __all__ = ["Settings", "fit_file", "in_groups", "make_model"]
 
@@ -159,48 +158,77 @@ def fit_file(
         model = in_groups(model, columns, data)
     elif not is_lattice(data.X):
         data = _in_its_order(start, model, data)
-    stopped = None
+    with kept_until_done():
+        stopped = _fitted(model, data if streamed is None else None, streamed, passes)
+        if streamed is not None or not is_lattice(data.X):
+            model.units_ = {columns.target: ""}  # as a lattice would have said
+        model.made_by_ = {  # for a report to tell
+            "command": list(command),
+            "space": list(columns.space),
+            "time": columns.time,
+        }
+        if process.first and model.__sklearn_is_fitted__():
+            yield from _summary(model)
+            _save(model, out)
+            yield f"Saved {out}."
+        if stopped is not None:
+            yield _how_to_go_on(model, stopped)
+            raise stopped.__cause__ or stopped
+
+
+def _fitted(
+    model: Any, data: Data | None, streamed: Any, passes: float
+) -> InterruptedFitError | None:
+    """Fit, and return what stopped it if somebody did."""
     try:
-        if streamed is None:
-            model.fit(data.X, data.y)
-        else:
-            del data
+        if data is None:
             model.fit_stream(streamed, passes)
+        else:
+            model.fit(data.X, data.y)
     except InterruptedFitError as stop:
-        if not hasattr(model, "model_"):
-            raise stop.__cause__ or stop from None
-        stopped = stop
-    if streamed is not None or not is_lattice(data.X):
-        model.units_ = {columns.target: ""}  # as a lattice would have said
-    model.made_by_ = {  # for a report to tell
-        "command": list(command),
-        "space": list(columns.space),
-        "time": columns.time,
-    }
-    if process.first:
-        yield from _summary(model)
+        return stop
+    return None
+
+
+def _save(model: Any, out: str) -> None:
+    try:
         model.save(out)
-        yield f"Saved {out}."
-    if stopped is not None:
-        yield f"That is what was learned so far ({stopped}). --resume goes on from there."
-        raise stopped.__cause__ or stopped
+    except OSError as error:
+        kept = _checkpoints_in(Path(model.checkpoint))
+        more = "type the same command with --resume: what was learned is kept" if kept else "fit it"
+        raise FileError(
+            f"Cannot save {out}: {error.strerror or error}. Make room there, then {more}."
+        ) from error
+
+
+def _how_to_go_on(model: Any, stopped: InterruptedFitError) -> str:
+    some = model.__sklearn_is_fitted__()
+    have = "That is what was learned so far" if some else "There is no model yet"
+    if not _checkpoints_in(Path(model.checkpoint)):
+        return f"{have} ({stopped})."
+    return f"{have} ({stopped}). --resume goes on from there."
+
+
+def _checkpoints_in(folder: Path) -> list[Path]:
+    return list(folder.rglob("step-*.checkpoint"))
 
 
 def _use_checkpoints(model: Any, out: str, force: bool) -> None:
     """Write checkpoints beside the model, from which an interrupted fit goes on."""
     folder = Path(f"{out}.checkpoint")
-    if folder.exists() and not model.resume:
-        if not force:
-            raise FileError(
-                f"{folder} is left of a fit that was interrupted: --resume goes on from it, "
-                "--force starts anew."
-            )
-        shutil.rmtree(folder)
-    if model.resume and not folder.exists():
+    left = _checkpoints_in(folder)
+    if left and not model.resume and not force:
         raise FileError(
-            f"There is nothing to resume: no {folder} is left of an interrupted fit. Leave "
-            "--resume out."
+            f"{folder} is left of a fit that was interrupted: --resume goes on from it, "
+            "--force starts anew."
         )
+    if model.resume and not left:
+        raise FileError(
+            f"There is nothing to resume: no checkpoint in {folder} is left of an interrupted fit. "
+            "Leave --resume out."
+        )
+    for path in [] if model.resume else left:
+        path.unlink(missing_ok=True)
     model.set_params(checkpoint=str(folder))
 
 

@@ -25,14 +25,14 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from zigp import prediction
 from zigp.batch import Batch, Lattice, Rows
 from zigp.columns import Table
-from zigp.data import ColumnList, Layout, as_batch, column_index, listed
+from zigp.data import ColumnList, Layout, as_batch, column_index, listed, refuse_too_large
 from zigp.devices import Devices, available
 from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.latent import LatentGP
 from zigp.lattices import as_cells, is_lattice
 from zigp.models import Model
 from zigp.progress import progress_bar
-from zigp.runtime import entry_point, make_room
+from zigp.runtime import entry_point, make_room, surroundings
 from zigp.sanity import findings
 from zigp.streaming.prefetch import prefetched
 from zigp.training import (
@@ -44,6 +44,7 @@ from zigp.training import (
     Schedule,
     Settings,
     Streamed,
+    digest_of,
     train,
     train_restarts,
 )
@@ -318,13 +319,19 @@ class SparseGP(GPSettings):
             categorical=() if self.table_ is None else self.table_.categories,
             split=self._may_split(),
         )
+        refuse_too_large("X", rows[weight > 0], self._dtype())
         self.y_offset_, self.y_scale_ = self._scaling(
             self._transformed(target), weight, self._exposure_of(rows)
         )
         inputs, _, weights, _ = self._in_model_units(rows, target, weight)
         counted = weights.reshape(-1, len(rows)).any(axis=0)
+        self.y_reach_ = self._reach(self._transformed(target[counted]))
         sparsity = Sparsity(self.n_inducing, self.covariance, seed, self._dtype())
         return self._first_models(inputs[counted], self.layout_, sparsity), rows, target, weight
+
+    def _reach(self, y: np.ndarray) -> float:
+        """How far the largest output lies above the median of those that are not zero."""
+        return max((_reach_of(column) for column in np.reshape(y, (len(y), -1)).T), default=1.0)
 
     def _train(
         self, first: list[Model], data: Batch | Feed, settings: Settings, shift: float, title: str
@@ -335,6 +342,7 @@ class SparseGP(GPSettings):
             "devices": data.devices if isinstance(data, Streamed) else self._devices(len(first)),
             "checkpoints": self._checkpoints(),
         }
+        made = self._way_of_training(data, settings, more["devices"])
         with progress_bar(title) if self.verbose else nullcontext() as show:
             try:
                 if len(first) == 1:
@@ -344,10 +352,31 @@ class SparseGP(GPSettings):
             except InterruptedFitError as stop:
                 if any(len(fit.bounds) for fit in stop.fits):
                     self._keep(stop.fits)
+                    self.fitted_with_ = made
                 raise
         self._keep(fits)
+        self.fitted_with_ = made
         if more["checkpoints"] is not None:
             more["checkpoints"].clear()
+
+    def _way_of_training(
+        self, data: Batch | Feed, settings: Settings, devices: Devices | None
+    ) -> dict[str, Any]:
+        """All that must be the same for a fit to give the same bits again."""
+        schedule = settings.schedule if isinstance(settings.schedule, str) else "a function"
+        return {
+            "seed": self.seed_,
+            "method": settings.method,
+            "dtype": self._dtype(),
+            "steps": settings.steps,
+            "batch_size": data.batch_size if isinstance(data, Streamed) else settings.batch_size,
+            "schedule": schedule,
+            "max_seconds": settings.max_seconds,
+            "warm_start": hasattr(self, "model_"),
+            "data": digest_of(data) if isinstance(data, Batch) else data.digest(),
+            "devices": 1 if devices is None else devices.count,
+            **surroundings(),
+        }
 
     def _checkpoints(self) -> Checkpoints | None:
         if self.checkpoint is None:
@@ -389,9 +418,10 @@ class SparseGP(GPSettings):
     def sanity(self) -> list[str]:
         """What looks wrong with the fit, a sentence each; empty if nothing does.
 
-        Training that has not converged, length-scales beyond the data or below its spacing, gates
-        that are always open or always shut, inducing points that have collapsed, noise at its
-        floor. It does not look at predictions; see `zigp.checking` for that.
+        Training that failed, that more jitter had to help or that has not converged, length-scales
+        beyond the data or below its spacing, gates that are always open or always shut, inducing
+        points that have collapsed, noise at its floor. It does not look at predictions; see
+        `zigp.checking` for that.
 
         >>> ZeroInflatedGPRegressor(n_inducing=12, steps=20).fit(X, y).sanity()
         ['Not converged: 20 steps are too few to tell. Raise steps.']
@@ -402,7 +432,9 @@ class SparseGP(GPSettings):
         # On a lattice training is stopped early on purpose, unless somebody gave the steps.
         early = self.steps is None and len(self.layout_.groups) > 1
         bounds = None if early and not self.failed_ else self.bounds_ / max(self.n_rows_, 1)
-        return findings(self.model_, called, bounds, self.stopped_ if self.failed_ else "")
+        failure = self.stopped_ if self.failed_ else ""
+        reach = getattr(self, "y_reach_", 1.0)
+        return findings(self.model_, called, bounds, failure, self.retried_, reach)
 
     def _summary(self) -> dict[str, Any]:
         trained = {
@@ -412,8 +444,12 @@ class SparseGP(GPSettings):
             "bound": float(self.bounds_[-1]),
             "stopped": self.stopped_,
             "seed": self.seed_,
+            "jitter_raised_at": self.retried_,
         }
-        return super()._summary() | {"trained": trained}
+        return super()._summary() | {
+            "trained": trained,
+            "made_with": getattr(self, "fitted_with_", {}),
+        }
 
     def _current_structure(self) -> dict[str, str]:
         """The settings that a model's shape follows from."""
@@ -548,6 +584,12 @@ class SparseGP(GPSettings):
         rows = self._checked(X) - layout.centre
         self._exposure_of(rows)
         return prediction.over_rows(self.model_, rows, function, *args, along=along)
+
+
+def _reach_of(values: np.ndarray) -> float:
+    sizes = np.abs(values[np.isfinite(values) & (values != 0)])
+    with np.errstate(over="ignore"):
+        return float(sizes.max() / np.median(sizes)) if len(sizes) else 1.0
 
 
 def row_weights(sample_weight: ArrayLike | None, X: np.ndarray) -> np.ndarray:

@@ -75,6 +75,18 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             )
         )
 
+    @entry_point
+    def sanity(self) -> list[str]:
+        """What looks wrong with the fit, a sentence each; empty if nothing does.
+
+        >>> SparseGPClassifier(steps=5).fit([[0.0], [1.0]], [0, 0]).sanity()
+        ['Every y is 0: there is nothing to tell apart.']
+        """
+        check_is_fitted(self)
+        if len(self.classes_) == 1:
+            return [f"Every y is {self.classes_[0]}: there is nothing to tell apart."]
+        return super().sanity()
+
     # -- predicting -----------------------------------------------------------------------------
 
     @entry_point

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -24,6 +25,7 @@ from zigp.estimators.classifier import SparseGPClassifier
 from zigp.estimators.regressors import SparseGPRegressor
 from zigp.initial import KernelSpec
 from zigp.runtime import entry_point
+from zigp.training import InterruptedFitError, kept_until_done, remove_empty, when_done
 
 __all__ = ["HurdleGPRegressor"]
 
@@ -117,13 +119,24 @@ class HurdleGPRegressor(Regressor):
         if again:  # with the settings of now
             classifier = copy.copy(self.classifier_).set_params(**classifier.get_params())
             regressor = copy.copy(self.regressor_).set_params(**regressor.get_params())
-        on = target != 0
-        classifier.fit(X, on.astype(int), weight)
-        rows = np.flatnonzero(self._rows_with_amounts(classifier, X, on & (weight > 0)))
-        regressor.fit(_safe_indexing(X, rows), target[rows], weight[rows])
+        with kept_until_done():
+            on = target != 0
+            classifier.fit(X, on.astype(int), weight)
+            rows = np.flatnonzero(self._rows_with_amounts(classifier, X, on & (weight > 0)))
+            try:
+                regressor.fit(_safe_indexing(X, rows), target[rows], weight[rows])
+            except InterruptedFitError:
+                if hasattr(regressor, "model_"):
+                    self._put_together(classifier, regressor)
+                raise
+        if self.checkpoint is not None:
+            when_done(partial(remove_empty, Path(self.checkpoint)))
+        self._put_together(classifier, regressor)
+        return self
+
+    def _put_together(self, classifier: SparseGPClassifier, regressor: SparseGPRegressor) -> None:
         self.classifier_, self.regressor_ = classifier, regressor
         self.n_iter_ = max(classifier.n_iter_, regressor.n_iter_)
-        return self
 
     def _check_choices(self) -> None:
         for name, choices in (
@@ -254,8 +267,9 @@ class HurdleGPRegressor(Regressor):
     def _parts(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """The probability of not zero, and mean and standard deviation of the amount."""
         check_is_fitted(self)
-        mean, sd = self.regressor_.predict(X, return_std=True)
-        return self.prob_on(X), mean, sd
+        parts = self.prob_on(X), *self.regressor_.predict(X, return_std=True)
+        p, mean, sd = (np.asarray(part, np.float64) for part in parts)  # they will be squared
+        return p, mean, sd
 
     def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
         p, mean, sd = self._parts(X)

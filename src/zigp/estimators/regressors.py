@@ -14,7 +14,7 @@ from zigp import prediction
 from zigp.data import Layout, refuse_too_large
 from zigp.estimators.answers import ModelRegressor, frame
 from zigp.estimators.base import FIRST_GATE_VARIANCE, ColumnList
-from zigp.families import chosen_family, spread, start_of
+from zigp.families import LOG_AMOUNTS, chosen_family, spread, start_of
 from zigp.initial import KernelSpec, Sparsity
 from zigp.likelihoods import (
     Gated,
@@ -124,6 +124,9 @@ class ZeroInflatedGPRegressor(ModelRegressor):
 
     def _title(self) -> str:
         return f"{super()._title()} ({self.likelihood_})"
+
+    def _reach(self, y: np.ndarray) -> float:
+        return 1.0 if self.likelihood_ in LOG_AMOUNTS else super()._reach(y)
 
     @property
     @entry_point

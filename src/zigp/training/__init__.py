@@ -3,8 +3,8 @@
 Nothing of a model's structure is known here but its parameters' paths.
 """
 
-from zigp.training.checkpoints import Checkpoints
-from zigp.training.feeds import Feed, Resident, Streamed
+from zigp.training.checkpoints import Checkpoints, kept_until_done, remove_empty, when_done
+from zigp.training.feeds import Feed, Resident, Streamed, digest_of
 from zigp.training.loop import train, train_restarts
 from zigp.training.records import Fit, InterruptedFitError, Progress
 from zigp.training.settings import GROUPS, Method, Schedule, Settings, parameters
@@ -21,7 +21,11 @@ __all__ = [
     "Schedule",
     "Settings",
     "Streamed",
+    "digest_of",
+    "kept_until_done",
     "parameters",
+    "remove_empty",
     "train",
     "train_restarts",
+    "when_done",
 ]

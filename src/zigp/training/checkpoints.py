@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,54 @@ from safetensors.numpy import save as written_tensors
 
 from zigp.files.atomic import beside
 
-__all__ = ["Checkpoints", "fingerprint"]
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
 
-_KEY, _KEPT = "zigp-checkpoint", 2
+__all__ = ["Checkpoints", "fingerprint", "kept_until_done", "remove_empty", "when_done"]
+
+_KEY, _KEPT, _LOCK = "zigp-checkpoint", 2, "lock"
+_later: ContextVar[list[Callable[[], None]] | None] = ContextVar("later", default=None)
+
+
+@contextmanager
+def kept_until_done() -> Iterator[None]:
+    """Checkpoints of fits that end meanwhile are removed once all of this went well, not before.
+
+    So nothing is lost where a fit is the first of two, or where its model cannot be saved.
+    """
+    todo: list[Callable[[], None]] = []
+    outer = _later.set(todo)
+    try:
+        yield
+    finally:
+        _later.reset(outer)
+    for action in todo:
+        when_done(action)
+
+
+def when_done(action: Callable[[], None]) -> None:
+    """Do it now, or at the end of `kept_until_done`."""
+    todo = _later.get()
+    if todo is None:
+        action()
+    else:
+        todo.append(action)
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove a folder if nothing is in it."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 class Checkpoints:
     """A folder of checkpoints of one fit, the last two of them.
 
-    One is written every so many seconds, and when training is interrupted or ends. Each takes the
-    room of a few copies of the parameters, and appears whole or not at all.
+    One is written every so many seconds or steps, and when training is interrupted or ends. Each
+    takes the room of a few copies of the parameters and 8 bytes a step for the clock and for each
+    restart's bound, and appears whole or not at all.
     """
 
     def __init__(
@@ -46,6 +86,29 @@ class Checkpoints:
         """The checkpoints in the folder, the newest first."""
         return sorted(self.folder.glob("step-*.checkpoint"), reverse=True)
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While this lasts no other fit writes here; what a killed one left half-written goes."""
+        if not self.writes:
+            yield
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / _LOCK).open("a") as lock:
+            try:
+                _take(lock.fileno())
+            except BlockingIOError as error:
+                raise ValueError(
+                    f"Another fit is running that keeps its checkpoints in {self.folder}: wait for "
+                    "it, or choose another place."
+                ) from error
+            for part in self.folder.glob(".step-*.part"):
+                part.unlink(missing_ok=True)
+            try:
+                yield
+            finally:
+                (self.folder / _LOCK).unlink(missing_ok=True)
+                remove_empty(self.folder)
+
     def due(self, step: int) -> bool:
         if self.steps is not None:
             return step - self._last_step >= self.steps
@@ -60,9 +123,14 @@ class Checkpoints:
         if not self.writes:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(record, allow_nan=True)
-        with beside(self.folder / f"step-{step:09d}.checkpoint") as part:
-            part.write_bytes(written_tensors(arrays, metadata={_KEY: text}))
+        content = written_tensors(arrays, metadata={_KEY: json.dumps(record, allow_nan=True)})
+        path = self.folder / f"step-{step:09d}.checkpoint"
+        try:
+            with beside(path) as part:
+                part.write_bytes(content)
+        except OSError as error:
+            said = f"{error.strerror}. Make room and go on with resume, from the checkpoint before"
+            raise OSError(error.errno, said, str(path)) from error
         for old in self.found()[_KEPT:]:
             old.unlink(missing_ok=True)
 
@@ -89,12 +157,26 @@ class Checkpoints:
         return None
 
     def clear(self) -> None:
-        """Remove the folder: the fit is finished and kept elsewhere."""
+        """Remove all of it: the fit is finished and kept elsewhere."""
         if self.writes:
-            for path in self.found():
-                path.unlink(missing_ok=True)
-            if self.folder.is_dir() and not any(self.folder.iterdir()):
-                shutil.rmtree(self.folder, ignore_errors=True)
+            when_done(self._remove)
+
+    def _remove(self) -> None:
+        for path in self.found():
+            path.unlink(missing_ok=True)
+        remove_empty(self.folder)
+
+
+def _take(file: int) -> None:
+    """Lock an open file for as long as it is; the system unlocks it for a process that dies."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:  # some file systems have no locks
+        return
 
 
 def fingerprint(state: Any, settings: Any, digest: str) -> str:

@@ -15,7 +15,7 @@ from zigp.batch import Batch
 from zigp.devices import Devices
 from zigp.minibatches import filled_up, longest, whole_batches
 
-__all__ = ["Feed", "Resident", "Streamed"]
+__all__ = ["Feed", "Resident", "Streamed", "digest_of"]
 
 
 class Feed(Protocol):
@@ -63,10 +63,15 @@ class Resident:
         return self._data, None
 
     def digest(self) -> str:
-        found = hashlib.sha256()
-        for leaf in jax.tree.leaves(self._data):
-            found.update(np.ascontiguousarray(leaf).tobytes())
-        return found.hexdigest()
+        return digest_of(self._data)
+
+
+def digest_of(data: Batch) -> str:
+    """A number of all that is in the data."""
+    found = hashlib.sha256()
+    for leaf in jax.tree.leaves(data):
+        found.update(np.ascontiguousarray(leaf).data)
+    return found.hexdigest()
 
 
 @dataclass

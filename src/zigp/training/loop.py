@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -73,15 +74,15 @@ def train_restarts(
     return training.run(progress, shift)
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Log:
     """What happened so far, of every restart."""
 
     alive: np.ndarray
     failures: list[str]
     retried: list[list[int]]
-    bounds: list[np.ndarray] = field(default_factory=list)  # [restarts, steps], by chunk
-    clock: list[np.ndarray] = field(default_factory=list)
+    bounds: list[np.ndarray]  # [restarts, steps], by chunk
+    clock: list[np.ndarray]
     done: int = 0
     elapsed: float = 0.0
 
@@ -112,7 +113,7 @@ class _Training:
         self.key = jax.random.key(settings.seed)
         count = restarts or 1
         self.state = first_state(model, self.plan, settings.chunk, count, feed.places)
-        self.log = _Log(np.ones(count, bool), [""] * count, [[] for _ in range(count)])
+        self.log = _Log(np.ones(count, bool), [""] * count, [[] for _ in range(count)], [], [])
         self.compiled = False
         self.pace: float | None = None  # seconds a step takes
         if checkpoints is not None:
@@ -143,55 +144,63 @@ class _Training:
             at += some
         return state
 
-    def _next_chunk(self, count: int) -> np.ndarray:
-        """Move on by a chunk, or by another try at it; which restarts are finite."""
+    def _next_chunk(self, count: int, start: float) -> None:
+        """Move on by a chunk, or by another try at it."""
         log, done = self.log, self.log.done
+        failures, retried = [*log.failures], [[*steps] for steps in log.retried]
         after = self._chunk(self.state, done, count)
         good = finite(after, count)
         if not good[log.alive].all():
             again = with_more_jitter(self.state, ~good, self.restarts)
             after = chosen(good, after, self._chunk(again, done, count), self.restarts)
             for i in np.flatnonzero(~good & log.alive).tolist():
-                log.retried[i].append(done)
+                retried[i].append(done)
             good = finite(after, count)
         for i in np.flatnonzero(~good & log.alive).tolist():
             bounds = np.asarray(after.bounds[i, :count])
-            log.failures[i] = failure(done, bounds, self.settings)
-        log.alive &= good
-        self.state = chosen(log.alive, after, self.state, self.restarts)
-        return np.asarray(after.bounds[:, :count], float)
+            failures[i] = failure(done, bounds, self.settings)
+        alive = log.alive & good
+        state = chosen(alive, after, self.state, self.restarts)
+        path = np.where(alive[:, None], np.asarray(after.bounds[:, :count], float), np.nan)
+        now = time.monotonic() - start
+        clock = np.linspace(log.elapsed, now, count, endpoint=False)
+        moved = _Log(
+            alive, failures, retried, [*log.bounds, path], [*log.clock, clock], done + count, now
+        )
+        # At once: who interrupts finds both as they were before the chunk, or as they are after it.
+        self.log, self.state = moved, state
 
     # -- all of them ----------------------------------------------------------------------------
 
     def run(self, progress: Show | None, shift: float) -> list[Fit]:
         """Train to the end."""
-        settings, log = self.settings, self.log
-        start = time.monotonic() - log.elapsed
-        stopped = f"all {settings.steps} steps done"
-        try:
-            while log.done < settings.steps and log.alive.any():
-                count = self._how_many(time.monotonic() - start)
-                path = self._next_chunk(count)
-                log.done += count
-                log.bounds.append(np.where(log.alive[:, None], path, np.nan))
-                since, log.elapsed = log.elapsed, time.monotonic() - start
-                log.clock.append(np.linspace(since, log.elapsed, count, endpoint=False))
-                if progress is not None and log.alive.any():
-                    progress(self._progress(shift))
-                if self.checkpoints is not None and self.checkpoints.due(log.done):
+        with nullcontext() if self.checkpoints is None else self.checkpoints.alone():
+            try:
+                return self._fits(self._to_the_end(progress, shift), shift)
+            except (KeyboardInterrupt, StopRequest) as stop:
+                if self.checkpoints is not None and self.log.done:
                     self._save(self.checkpoints)
-                if why := self._settled():
-                    stopped = why
-                    break
-        except (KeyboardInterrupt, StopRequest) as stop:
-            if self.checkpoints is not None and log.done:
+                said = f"interrupted at step {self.log.done} of {self.settings.steps}"
+                raise InterruptedFitError(said, self._fits(said, shift)) from stop
+            finally:
+                if hasattr(self.feed, "close"):
+                    self.feed.close()
+
+    def _to_the_end(self, progress: Show | None, shift: float) -> str:
+        """Chunk after chunk; why no more of them followed."""
+        start = time.monotonic() - self.log.elapsed
+        ended = self._settled()  # by a checkpoint that was written when it had
+        while not ended and self.log.done < self.settings.steps and self.log.alive.any():
+            self._next_chunk(self._how_many(time.monotonic() - start), start)
+            if progress is not None and self.log.alive.any():
+                progress(self._progress(shift))
+            if self.checkpoints is not None and self.checkpoints.due(self.log.done):
                 self._save(self.checkpoints)
-            said = f"interrupted at step {log.done} of {settings.steps}"
-            raise InterruptedFitError(said, self._fits(said, shift)) from stop
-        finally:
-            if hasattr(self.feed, "close"):
-                self.feed.close()
-        return self._fits(stopped, shift)
+            ended = self._settled() or self._out_of_time()
+        if self.checkpoints is not None:
+            with suppress(OSError):  # what was learned is handed over all the same
+                self._save(self.checkpoints)
+        return ended or f"all {self.settings.steps} steps done"
 
     def _how_many(self, elapsed: float) -> int:
         """The number of steps in the next chunk."""
@@ -205,16 +214,21 @@ class _Training:
         return min(count, max(int(left / pace), 1) if done else _FIRST_STEPS)
 
     def _settled(self) -> str | None:
-        """Why training ends here, if it does."""
+        """Why training ends here, if the bound has stopped rising."""
         settings, log = self.settings, self.log
         if not log.alive.any():
             return None
-        change = gain([h[log.alive] for h in log.bounds], settings.patience)
+        recent = log.bounds[-2 * settings.patience :]
+        change = gain([path[log.alive] for path in recent], settings.patience)
         if abs(change) / self.feed.rows < settings.tol:
             return f"the bound settled to within {settings.tol:g} per row (step {log.done})"
-        if settings.max_seconds is not None and log.elapsed >= settings.max_seconds:
-            return f"the time budget of {settings.max_seconds:g} s was spent (step {log.done})"
         return None
+
+    def _out_of_time(self) -> str | None:
+        budget, log = self.settings.max_seconds, self.log
+        if budget is None or log.elapsed < budget or not log.alive.any():
+            return None
+        return f"the time budget of {budget:g} s was spent (step {log.done})"
 
     def _progress(self, shift: float) -> Progress:
         log, settings = self.log, self.settings
@@ -244,6 +258,8 @@ class _Training:
 
     def _save(self, checkpoints: Checkpoints) -> None:
         log, state = self.log, self.state
+        if not log.alive.any():  # nobody wants to go on from there
+            return
         record: dict[str, Any] = {
             "fingerprint": self.mark,
             "done": log.done,
@@ -258,16 +274,21 @@ class _Training:
         checkpoints.save(log.done, (*kept, *history), record)
 
     def _restore(self, checkpoints: Checkpoints) -> None:
-        state, log = self.state, self.log
+        state = self.state
         like = (state.model, state.adam, state.reached, state.summit, 0.0, 0.0)
         if (found := checkpoints.restore(like, self.mark)) is None:
             return
         (*held, bounds, clock), record = found
         cuts = np.cumsum(record["chunks"])[:-1]
-        log.bounds, log.clock = np.split(bounds, cuts, axis=1), np.split(clock, cuts)
-        log.done, log.elapsed = int(record["done"]), float(record["elapsed"])
-        log.alive = np.asarray(record["alive"], bool)
-        log.failures, log.retried = record["failures"], record["retried"]
+        self.log = log = _Log(
+            np.asarray(record["alive"], bool),
+            record["failures"],
+            record["retried"],
+            np.split(bounds, cuts, axis=1),
+            np.split(clock, cuts),
+            int(record["done"]),
+            float(record["elapsed"]),
+        )
         order, size = state.order, self.feed.batch_size
         if order is not None and size is not None:
             number = log.done // (self.feed.places // size)
