@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,28 @@ CORE = (
 install_import_hook([f"zigp.{name}" for name in CORE], "beartype.beartype")
 
 
+def pytest_configure(config):
+    """Everyday tests compile much and compute little: XLA optimises little, here and in processes.
+
+    Slow tests, and those of a user who has chosen XLA's flags, are compiled as for use. Programs
+    that one process compiled serve the next from a folder of this run: what the user's own fits
+    left neither helps nor grows. The processes that run tests keep theirs in memory.
+    """
+    import jax
+
+    if not hasattr(config, "workerinput"):  # workers inherit the environment
+        kept = tempfile.TemporaryDirectory(prefix="zigp-tests-")
+        config.add_cleanup(kept.cleanup)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = kept.name
+        os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+        if config.option.markexpr == "not slow" and "XLA_FLAGS" not in os.environ:
+            os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
+    jax.config.update("jax_compilation_cache_dir", None)
+    jax.config.update(
+        "jax_disable_most_optimizations", "JAX_DISABLE_MOST_OPTIMIZATIONS" in os.environ
+    )
+
+
 @pytest.fixture(autouse=True)
 def _in_session():
     from zigp.runtime import session
@@ -34,9 +57,9 @@ def _in_session():
 def _forget_compiled_programs():
     """Each holds several memory maps, of which Linux allows a process 65,530 in all."""
     yield
-    import jax
+    from zigp.runtime import make_room
 
-    jax.clear_caches()
+    make_room()
 
 
 @pytest.fixture(scope="session")

@@ -7,11 +7,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from zigp import natural, objective
 from zigp.batch import Lattice
 from zigp.kernels import Kernel, Matern32, SquaredExponential
 from zigp.latent import LatentGP
 
 COLUMNS = ((0, 1), (2,))
+
+# Compiled whole, once for all models of a structure: left to themselves, each of their operations
+# is compiled alone, which takes longer.
+bound = eqx.filter_jit(objective.bound)
+natural_sweep = eqx.filter_jit(natural.natural_sweep)
+
+
+@eqx.filter_jit
+def marginals(model, at):
+    return model.marginals(at)
+
+
+@eqx.filter_jit
+def marginal(latent: LatentGP, at):
+    return latent.marginal(at)
+
+
+@eqx.filter_jit
+def kl(latent: LatentGP):
+    return latent.kl()
 
 
 def random_latent(
@@ -52,8 +73,12 @@ def random_lattice(seed: int, shape: tuple[int, int] = (4, 6)) -> Lattice:
 
 def dense_covariance(latent: LatentGP) -> np.ndarray:
     """S as a full matrix, by colouring unit vectors."""
-    shape = np.shape(latent.q_mean)
-    M = int(np.prod(shape))
-    units = jnp.eye(M).reshape(M, *shape)
-    root = np.stack([np.ravel(latent.q_cov.colour(unit)) for unit in units], axis=1)
-    return root @ root.T
+    columns = np.asarray(_coloured(latent)).reshape(np.size(latent.q_mean), -1)
+    return columns.T @ columns
+
+
+@eqx.filter_jit
+def _coloured(latent: LatentGP):
+    shape = jnp.shape(latent.q_mean)
+    units = jnp.eye(int(np.prod(shape))).reshape(-1, *shape)
+    return jax.vmap(latent.q_cov.colour)(units)

@@ -50,6 +50,13 @@ def se_kernel(X, Z, lengthscale, variance):
     return variance * np.exp(-0.5 * np.sum(scaled**2, axis=-1))
 
 
+def pair_density(first, second, c11, c12, c22):
+    """N((first, second); 0, [[c11, c12], [c12, c22]]), for arrays of any of them."""
+    det = c11 * c22 - c12**2
+    square = (c22 * first**2 - 2 * c12 * first * second + c11 * second**2) / det
+    return np.exp(-0.5 * square) / (2 * np.pi * np.sqrt(det))
+
+
 def sparse_marginals(K_nn_diag, K_nm, K_mm, m_u, S_u, beta=0.0):
     """μ = β + Q(m − β), diag Σ = diag(K_nn + Q(S − K_mm)Qᵀ), Q = K_nm K_mm⁻¹ (paper eqs. 21–24)."""
     Q = np.linalg.solve(K_mm, K_nm.T).T

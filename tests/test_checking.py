@@ -215,7 +215,7 @@ def test_every_fold_is_fitted_and_scored():
 def test_arviz_reads_the_export():
     X = np.linspace(0, 6, 30)[:, None]
     y = np.maximum(np.sin(X[:, 0]), 0)
-    model = ZeroInflatedGPRegressor(steps=5, n_inducing=6).fit(X, y)
+    model = ZeroInflatedGPRegressor(steps=5, n_inducing=15).fit(X, y)
     data = arviz_base.from_dict(checking.arviz_groups(model, X, y, n_samples=20))
     assert data["posterior_predictive"]["y"].shape == (1, 20, 30)
     np.testing.assert_array_equal(data["observed_data"]["y"], y)

@@ -23,7 +23,7 @@ from zigp import SparseGPRegressor, ZeroInflatedGPRegressor, prediction
 from zigp.batch import Rows
 from zigp.kernels import Categorical, Linear, Matern12, Matern32, Periodic, SquaredExponential
 
-FAST = {"steps": 150, "n_inducing": 15}
+FAST = {"steps": 150, "n_inducing": 15}  # one size for most, so that they share their programs
 
 
 def on_and_off(n: int = 150, seed: int = 0):
@@ -37,7 +37,7 @@ def on_and_off(n: int = 150, seed: int = 0):
 @pytest.fixture(scope="module")
 def fitted():
     X, y = on_and_off()
-    return ZeroInflatedGPRegressor(steps=600, n_inducing=25).fit(X, y)
+    return ZeroInflatedGPRegressor(steps=600, n_inducing=15).fit(X, y)
 
 
 X_NEW = np.linspace(-4, 4, 41)[:, None]
@@ -326,7 +326,7 @@ def test_warm_start_goes_on_from_where_it_was():
 
 def test_warm_start_refuses_another_structure():
     X, y = on_and_off(30)
-    model = ZeroInflatedGPRegressor(steps=2, n_inducing=5, warm_start=True).fit(X, y)
+    model = ZeroInflatedGPRegressor(steps=2, n_inducing=15, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="but dtype, kernel, n_inducing differ"):
         model.set_params(n_inducing=9, kernel="matern12", dtype="float32").fit(X, y)
 
@@ -359,7 +359,7 @@ def test_inducing_inputs_can_be_kept_where_they_were_placed():
 def test_a_diverging_fit_warns_and_keeps_finite_parameters():
     X, y = on_and_off()
     model = ZeroInflatedGPRegressor(
-        steps=200, schedule=lambda done: jnp.where(done < 0.5, 1.0, 1e6), n_inducing=10
+        steps=200, schedule=lambda done: jnp.where(done < 0.5, 1.0, 1e6), n_inducing=15
     )
     with pytest.warns(ConvergenceWarning, match=r"stopped being finite at step 1.. of 200.*Try"):
         model.fit(X, y)
@@ -370,7 +370,7 @@ def test_a_diverging_fit_warns_and_keeps_finite_parameters():
 
 def test_a_fit_that_never_starts_is_an_error():
     X, y = on_and_off()
-    model = ZeroInflatedGPRegressor(steps=40, learning_rate=1e6, n_inducing=10)
+    model = ZeroInflatedGPRegressor(steps=40, learning_rate=1e6, n_inducing=15)
     with pytest.raises(FloatingPointError, match="stopped being finite"):
         model.fit(X, y)
 
@@ -394,7 +394,7 @@ def test_a_fit_that_never_starts_is_an_error():
 def test_asking_before_fitting_is_named(ask):
     with pytest.raises(NotFittedError):
         ask(ZeroInflatedGPRegressor())
-    failed = ZeroInflatedGPRegressor(steps=40, learning_rate=1e6, n_inducing=5)
+    failed = ZeroInflatedGPRegressor(steps=40, learning_rate=1e6, n_inducing=15)
     with pytest.raises(FloatingPointError):
         failed.fit(*on_and_off(20))
     with pytest.raises(NotFittedError):
@@ -540,10 +540,10 @@ def test_draws_come_in_blocks_of_bounded_size(fitted, monkeypatch):
 def test_constant_and_tiny_outputs_have_a_sensible_scale():
     X = np.linspace(0, 1, 20)[:, None]
     for value in (0.1, 1e-200, 1e100):
-        model = SparseGPRegressor(steps=30, n_inducing=5).fit(X, np.full(20, value))
+        model = SparseGPRegressor(steps=30, n_inducing=15).fit(X, np.full(20, value))
         np.testing.assert_allclose(model.predict(X) / value, 1.0, rtol=0.05)
     with pytest.raises(ValueError, match="too large to be squared: use a larger unit"):
-        SparseGPRegressor(steps=30, n_inducing=5).fit(X, np.full(20, 1e200))
+        SparseGPRegressor(steps=30, n_inducing=15).fit(X, np.full(20, 1e200))
 
 
 @pytest.mark.slow
@@ -604,4 +604,4 @@ def test_fitting_raises_no_warnings():
     X, y = on_and_off(40)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ZeroInflatedGPRegressor(steps=3, n_inducing=5).fit(X, y).predict(X)
+        ZeroInflatedGPRegressor(steps=3, n_inducing=15).fit(X, y).predict(X)

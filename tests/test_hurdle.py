@@ -100,11 +100,11 @@ def test_the_bound_is_that_of_both_parts(fitted):
 
 def test_all_zeros_and_no_zeros_are_fitted_too():
     X, _ = bumps(60)
-    nothing = HurdleGPRegressor(steps=5, n_inducing=5).fit(X, np.zeros(60))
+    nothing = HurdleGPRegressor(steps=5, n_inducing=15).fit(X, np.zeros(60))
     np.testing.assert_array_equal(nothing.predict(X), 0.0)
     np.testing.assert_array_equal(nothing.prob_zero(X), 1.0)
     np.testing.assert_array_equal(nothing.sample(X, 2), 0.0)
-    everything = HurdleGPRegressor(steps=5, n_inducing=5).fit(X, np.linspace(1, 2, 60))
+    everything = HurdleGPRegressor(steps=5, n_inducing=15).fit(X, np.linspace(1, 2, 60))
     np.testing.assert_array_equal(everything.prob_on(X), 1.0)
     np.testing.assert_array_equal(everything.predict(X), everything.regressor_.predict(X))
 
@@ -113,7 +113,7 @@ def test_a_classifier_that_finds_no_amounts_says_so():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(0, 1, (80, 1)), np.where(np.arange(80) % 20 == 0, 1.0, 0.0)
     with pytest.warns(UserWarning, match="takes every row for zero"):
-        HurdleGPRegressor(amount_rows="predicted", steps=30, n_inducing=5).fit(X, y)
+        HurdleGPRegressor(amount_rows="predicted", steps=30, n_inducing=15).fit(X, y)
 
 
 def test_unknown_choices_are_refused():
@@ -123,13 +123,13 @@ def test_unknown_choices_are_refused():
     with pytest.raises(ValueError, match="combine must be one of 'class'"):
         HurdleGPRegressor(combine="sum").fit(X, y)
     with pytest.raises(ValueError, match="tol must be positive"):
-        HurdleGPRegressor(steps=2, n_inducing=4).fit(X, y).prob_zero(X, -1.0)
+        HurdleGPRegressor(steps=2, n_inducing=15).fit(X, y).prob_zero(X, -1.0)
 
 
 @pytest.mark.slow
 def test_warm_start_goes_on_from_both_parts_with_the_settings_of_now():
     X, y = bumps()
-    model = HurdleGPRegressor(warm_start=True, n_inducing=10, steps=60).fit(X, y)
+    model = HurdleGPRegressor(warm_start=True, n_inducing=15, steps=60).fit(X, y)
     before, first = model.elbo(X, y), model.classifier_
     assert model.set_params(steps=70).fit(X, y).elbo(X, y) > before
     assert model.n_iter_ == 70
@@ -152,5 +152,5 @@ def test_totals_are_of_the_distribution_also_where_predict_decides(fitted):
 def test_rows_of_weight_zero_have_no_amounts():
     X, y = bumps(40)
     weight = (y == 0) * 1.0
-    model = HurdleGPRegressor(steps=5, n_inducing=5).fit(X, y, weight)
+    model = HurdleGPRegressor(steps=5, n_inducing=15).fit(X, y, weight)
     assert np.isfinite(model.predict(X)).all()

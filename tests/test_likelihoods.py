@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -93,6 +94,34 @@ def rows(n: int = 4) -> Rows:
     return Rows(np.zeros((n, 1)))
 
 
+# Each compiled whole, which takes less time than one operation after the other.
+
+
+@eqx.filter_jit
+def expected(likelihood, marginals, batch):
+    return likelihood.expected(SIGNAL, marginals, batch)
+
+
+@eqx.filter_jit
+def cdf(likelihood, marginals, t):
+    return likelihood.predictive(SIGNAL, marginals).cdf(t)
+
+
+@eqx.filter_jit
+def quantile(likelihood, marginals, p):
+    return likelihood.predictive(SIGNAL, marginals).quantile(p)
+
+
+@eqx.filter_jit
+def log_between(likelihood, marginals, low, high):
+    return likelihood.predictive(SIGNAL, marginals).log_between(low, high)
+
+
+@eqx.filter_jit
+def observe(likelihood, key, values):
+    return likelihood.observe(key, SIGNAL, values)
+
+
 @each
 def test_the_expected_log_density_is_that_of_a_fine_sum_over_g_and_f(name, marginals):
     likelihood, density, y = CASES[name]
@@ -102,7 +131,7 @@ def test_the_expected_log_density_is_that_of_a_fine_sum_over_g_and_f(name, margi
     g = (G_MEAN[:, None] + np.sqrt(G_VAR)[:, None] * xi)[:, :, None]
     f = (F_MEAN[:, None] + np.sqrt(F_VAR)[:, None] * xi)[:, None, :]
     exact = np.einsum("n,a,b,nab->", weight, w, w, density(y[:, None, None], g, f))
-    got = likelihood.expected(SIGNAL, marginals, Batch(rows(), y, weight))
+    got = expected(likelihood, marginals, Batch(rows(), y, weight))
     assert float(got) == pytest.approx(exact, rel=2e-6 if name != "gated" else 3e-5)
 
 
@@ -113,7 +142,7 @@ def test_the_expected_log_density_is_the_mean_over_draws_of_g_and_f(name, margin
     g = G_MEAN + np.sqrt(G_VAR) * rng.normal(size=(n, 4))
     f = F_MEAN + np.sqrt(F_VAR) * rng.normal(size=(n, 4))
     drawn = density(np.array(y), g, f).sum(axis=1)
-    got = float(likelihood.expected(SIGNAL, marginals, Batch(rows(), np.array(y), np.ones(4))))
+    got = float(expected(likelihood, marginals, Batch(rows(), np.array(y), np.ones(4))))
     assert abs(got - drawn.mean()) < 5 * drawn.std() / np.sqrt(n)
 
 
@@ -124,10 +153,10 @@ def test_weight_zero_silences_whatever_stands_there(name, marginals):
     odd = np.where(weight > 0, y, 7.0)
 
     def value(at, y):
-        return likelihood.expected(SIGNAL, at, Batch(rows(), y, weight))
+        return expected(likelihood, at, Batch(rows(), y, weight))
 
     assert float(value(marginals, odd)) == float(value(marginals, np.array(y)))
-    slopes = jax.grad(value)(marginals, odd)
+    slopes = jax.jit(jax.grad(value))(marginals, odd)
     assert all(np.all(np.isfinite(leaf)) for leaf in jax.tree.leaves(slopes))
     assert all(float(leaf[2]) == 0.0 for leaf in jax.tree.leaves(slopes))
 
@@ -142,7 +171,7 @@ def test_derivatives_agree_with_differences(name, marginals):
     def value(model):
         return model[1].expected(SIGNAL, model[0], batch)
 
-    slopes = jax.grad(value)(model)
+    slopes = jax.jit(jax.grad(value))(model)
     for direction in range(3):
         rng = np.random.default_rng(direction)
         step = jax.tree.map(lambda leaf, r=rng: 1e-5 * r.normal(size=leaf.shape), model)
@@ -171,11 +200,13 @@ def test_the_distribution_is_that_of_draws(name, marginals):
         "f": jnp.asarray(F_MEAN + np.sqrt(F_VAR) * rng.normal(size=(n, 4))),
         "g": jnp.asarray(G_MEAN + np.sqrt(G_VAR) * rng.normal(size=(n, 4))),
     }
-    drawn = np.asarray(likelihood.observe(jax.random.key(1), SIGNAL, values))
-    y = likelihood.predictive(SIGNAL, marginals)
+    drawn = np.asarray(observe(likelihood, jax.random.key(1), values))
     for t in (-0.3, 0.0, 0.4, 1.0, 3.0):
-        np.testing.assert_allclose(y.cdf(jnp.asarray(t)), (drawn <= t).mean(axis=0), atol=0.008)
-    m, exact = y.moments(), likelihood.moments(SIGNAL, marginals)
+        below = cdf(likelihood, marginals, jnp.asarray(t))
+        np.testing.assert_allclose(below, (drawn <= t).mean(axis=0), atol=0.008)
+    m, exact = eqx.filter_jit(
+        lambda one, at: (one.predictive(SIGNAL, at).moments(), one.moments(SIGNAL, at))
+    )(likelihood, marginals)
     np.testing.assert_allclose(m.mean, exact.mean, rtol=1e-6)
     np.testing.assert_allclose(m.var, exact.var, rtol=1e-6)
     se = drawn.std(axis=0) / np.sqrt(n)
@@ -185,12 +216,14 @@ def test_the_distribution_is_that_of_draws(name, marginals):
 
 @each
 def test_probabilities_of_cells_add_up_and_are_differences_of_the_cdf(name, marginals):
-    y = CASES[name][0].predictive(SIGNAL, marginals)
+    likelihood = CASES[name][0]
     edges = np.array([-np.inf, -2.0, -0.5, -0.05, 0.05, 0.5, 1.0, 2.0, 5.0, 50.0, np.inf])
     total = 0.0
     for low, high in itertools.pairwise(edges):
-        p = np.exp(np.asarray(y.log_between(jnp.asarray(low), jnp.asarray(high))))
-        difference = np.asarray(y.cdf(jnp.asarray(high)) - y.cdf(jnp.asarray(low)))
+        low, high = jnp.asarray(low), jnp.asarray(high)
+        p = np.exp(np.asarray(log_between(likelihood, marginals, low, high)))
+        below = (np.asarray(cdf(likelihood, marginals, edge)) for edge in (high, low))
+        difference = np.subtract(*below)
         np.testing.assert_allclose(p, difference, atol=1e-9)
         total = total + p
     np.testing.assert_allclose(total, 1.0, atol=1e-9)
@@ -198,10 +231,10 @@ def test_probabilities_of_cells_add_up_and_are_differences_of_the_cdf(name, marg
 
 @each
 def test_quantiles_invert_the_distribution(name, marginals):
-    y = CASES[name][0].predictive(SIGNAL, marginals)
+    likelihood = CASES[name][0]
     for p in (0.02, 0.3, 0.5, 0.9, 0.995):
-        q = y.quantile(jnp.asarray(p))
-        at, before = np.asarray(y.cdf(q)), np.asarray(y.cdf(q - 1e-6))
+        q = quantile(likelihood, marginals, jnp.asarray(p))
+        at, before = (np.asarray(cdf(likelihood, marginals, t)) for t in (q, q - 1e-6))
         assert np.all(at >= p - 1e-7)
         if name in COUNTS:
             np.testing.assert_array_equal(q, np.round(q))
@@ -215,9 +248,9 @@ def test_quantiles_invert_the_distribution(name, marginals):
 @pytest.mark.parametrize("name", POSITIVE + COUNTS)
 def test_the_probability_of_zero_is_an_atom(name, marginals):
     likelihood = CASES[name][0]
-    y = likelihood.predictive(SIGNAL, marginals)
     off = 1.0 - ndtr(G_MEAN / np.sqrt(1 + G_VAR))
-    atom = np.asarray(y.cdf(jnp.asarray(0.0)) - y.cdf(jnp.asarray(-1e-12)))
+    at, before = (cdf(likelihood, marginals, jnp.asarray(t)) for t in (0.0, -1e-12))
+    atom = np.asarray(at) - np.asarray(before)
     if name in POSITIVE:
         np.testing.assert_allclose(atom, off, rtol=1e-9)
     else:
@@ -228,7 +261,7 @@ def test_without_noise_on_the_signal_gated_is_gaussian(marginals):
     y, weight = np.array([0.0, 0.3, -1.0, 2.0]), np.ones(4)
     nearly = Gated.of_variances(ON, 1.001e-6, 1e-4)
     a, b = (
-        float(one.expected(SIGNAL, marginals, Batch(rows(), y, weight)))
+        float(expected(one, marginals, Batch(rows(), y, weight)))
         for one in (nearly, Gaussian.of_variance(ON))
     )
     assert a == pytest.approx(b, rel=1e-4)
@@ -237,9 +270,7 @@ def test_without_noise_on_the_signal_gated_is_gaussian(marginals):
 def test_many_poisson_clumps_are_poisson(marginals):
     batch = Batch(rows(), np.array([0.0, 1.0, 4.0, 0.0]), np.ones(4))
     clumped = ZeroInflatedNegativeBinomial.of_dispersion(1e6)
-    a, b = (
-        float(one.expected(SIGNAL, marginals, batch)) for one in (clumped, ZeroInflatedPoisson())
-    )
+    a, b = (float(expected(one, marginals, batch)) for one in (clumped, ZeroInflatedPoisson()))
     assert a == pytest.approx(b, rel=1e-4)
 
 
@@ -255,7 +286,7 @@ def test_an_expectation_over_a_sharp_gate_has_enough_nodes(marginals):
     exact = -0.5 * (np.log(2 * np.pi * var) + error / var) @ w
     for n in range(4):
         one = {k: Moments(m.mean[n : n + 1], m.var[n : n + 1]) for k, m in marginals.items()}
-        got = sharp.expected(SIGNAL, one, Batch(rows(1), y[n : n + 1], np.ones(1)))
+        got = expected(sharp, one, Batch(rows(1), y[n : n + 1], np.ones(1)))
         assert float(got) == pytest.approx(exact[n], abs=2e-3)
 
 
@@ -279,7 +310,7 @@ def test_what_is_clean_is_the_mean_of_what_is_observed(name):
         "g": jnp.tile(jnp.asarray(G_MEAN), (n, 1)),
         "f": jnp.tile(jnp.asarray(F_MEAN), (n, 1)),
     }
-    drawn = np.asarray(likelihood.observe(jax.random.key(0), SIGNAL, values))
+    drawn = np.asarray(observe(likelihood, jax.random.key(0), values))
     clean = np.asarray(likelihood.clean(SIGNAL, values))
     np.testing.assert_allclose(clean, np.broadcast_to(clean[0], clean.shape), rtol=1e-12)
     assert np.all(np.abs(drawn.mean(axis=0) - clean[0]) < 5 * drawn.std(axis=0) / np.sqrt(n))

@@ -9,15 +9,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from models_by_hand import dense_covariance, random_latent, random_lattice
+from models_by_hand import (
+    bound,
+    dense_covariance,
+    marginals,
+    natural_sweep,
+    random_latent,
+    random_lattice,
+)
 from test_network_bound import NOISE, P, Q, random_network, random_outputs
 from test_objective import masked, random_batch, random_zigp
 
 from zigp.batch import Batch, Rows
 from zigp.likelihoods import Gated, HurdleLognormal, ZeroInflatedPoisson
 from zigp.models import Model, gp_classification, zero_inflated_gp
-from zigp.natural import has_steps, natural_sweep
-from zigp.objective import bound
+from zigp.natural import has_steps
 from zigp.special import probit_moments
 from zigp.training import Settings, train
 
@@ -26,26 +32,34 @@ DATA = ["lattice", "rows"]
 
 def dense_projection(latent, at) -> np.ndarray:
     """√v A with every inducing variable and every input in a row of its own, [M × N]."""
+    rows = np.asarray(_projected_units(latent, at))
+    return float(jnp.sqrt(latent.variance)) * rows.reshape(len(rows), -1)
+
+
+@eqx.filter_jit
+def _projected_units(latent, at):
+    m = jnp.shape(latent.q_mean)
+    units = jnp.eye(int(np.prod(m))).reshape(-1, *m)
+    return jax.vmap(latent.project(at).mean)(units)
+
+
+@eqx.filter_jit
+def sums(latent, at, d):
     projection = latent.project(at)
-    m = np.shape(latent.q_mean)
-    units = np.eye(int(np.prod(m))).reshape(-1, *m)
-    columns = [np.ravel(projection.mean(jnp.asarray(unit))) for unit in units]
-    return float(jnp.sqrt(latent.variance)) * np.stack(columns)
+    return projection.pull(d), projection.gram(d), projection.gram_diagonal(d)
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=DATA)
 def test_sums_over_inputs_are_those_of_the_dense_matrix(which):
     at = masked(0)[which].at
     latent = random_latent(0)
-    projection = latent.project(at)
     A = dense_projection(latent, at) / float(jnp.sqrt(latent.variance))
     d = np.random.default_rng(0).random(at.shape)
-    np.testing.assert_allclose(np.ravel(projection.pull(d)), A @ d.ravel(), rtol=1e-10)
+    pulled, gram, diagonal = sums(latent, at, d)
+    np.testing.assert_allclose(np.ravel(pulled), A @ d.ravel(), rtol=1e-10)
     whole = (A * d.ravel()) @ A.T
-    np.testing.assert_allclose(projection.gram(d), whole, rtol=1e-9, atol=1e-11)
-    np.testing.assert_allclose(
-        np.ravel(projection.gram_diagonal(d)), np.diag(whole), rtol=1e-9, atol=1e-11
-    )
+    np.testing.assert_allclose(gram, whole, rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(np.ravel(diagonal), np.diag(whole), rtol=1e-9, atol=1e-11)
 
 
 def test_sums_over_three_groups_and_over_axes_a_latent_does_not_see():
@@ -63,10 +77,10 @@ def test_sums_over_three_groups_and_over_axes_a_latent_does_not_see():
     ):
         some = kernels[: len(columns)]
         latent = random_latent(1, kernels=some, sizes=sizes, columns=columns)
-        projection = latent.project(at)
         A = dense_projection(latent, at) / float(jnp.sqrt(latent.variance))
-        np.testing.assert_allclose(np.ravel(projection.pull(d)), A @ d.ravel(), rtol=1e-9)
-        np.testing.assert_allclose(projection.gram(d), (A * d.ravel()) @ A.T, rtol=1e-8, atol=1e-10)
+        pulled, gram, _ = sums(latent, at, d)
+        np.testing.assert_allclose(np.ravel(pulled), A @ d.ravel(), rtol=1e-9)
+        np.testing.assert_allclose(gram, (A * d.ravel()) @ A.T, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=DATA)
@@ -76,17 +90,16 @@ def test_a_step_for_f_is_the_closed_form(which, covariance):
     model, batch = random_zigp(0, covariance), masked(0)[which]
     f = eqx.tree_at(lambda gp: gp.prior_mean, model.latents["f"], np.asarray(0.7))
     model = dataclasses.replace(model, latents=model.latents | {"f": f})
-    g = model.marginals(batch.at)["g"]
+    g = marginals(model, batch.at)["g"]
     on, spread = (np.ravel(v) for v in probit_moments(g.mean, g.var))
     seen, y = np.ravel(batch.weight), np.ravel(np.where(batch.weight > 0, batch.y, 0.0))
     square = seen * (on**2 + spread) / 0.3
     A = dense_projection(f, batch.at)
     H = np.eye(len(A)) + (A * square) @ A.T
     mean = np.linalg.solve(H, A @ (seen * on * y / 0.3 - square * 0.7))
-    sweep = eqx.filter_jit(natural_sweep)
-    moved = sweep(model, batch, names=["f"])
+    moved = natural_sweep(model, batch, names=["f"])
     for _ in range(20 if covariance == "diagonal" else 0):  # conjugate gradients take a few more
-        moved = sweep(moved, batch, names=["f"])
+        moved = natural_sweep(moved, batch, names=["f"])
     found = moved.latents["f"]
     np.testing.assert_allclose(np.ravel(found.q_mean), mean, rtol=1e-7, atol=1e-9)
     best = np.linalg.inv(H) if covariance == "dense" else np.diag(1.0 / np.diag(H))
@@ -98,26 +111,35 @@ def test_a_step_for_f_is_the_closed_form(which, covariance):
 def slopes_of_q(model: Model, batch: Batch, name: str) -> list[np.ndarray]:
     """The derivative of the bound with respect to one family's q."""
 
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(_slopes(model, batch, name))]
+
+
+@eqx.filter_jit
+def _slopes(model: Model, batch: Batch, name: str):
     def of(q):
         latent = dataclasses.replace(model.latents[name], q_mean=q[0], q_cov=q[1])
         return bound(dataclasses.replace(model, latents=model.latents | {name: latent}), batch)
 
     latent = model.latents[name]
-    return [
-        np.asarray(leaf) for leaf in jax.tree.leaves(jax.grad(of)((latent.q_mean, latent.q_cov)))
-    ]
+    return jax.grad(of)((latent.q_mean, latent.q_cov))
 
 
-@pytest.mark.parametrize("noise", [None, np.array([0.4, 0.6])], ids=["plain", "latent noise"])
-@pytest.mark.parametrize("name", ["f", "W"])
+@pytest.mark.parametrize(
+    ("name", "noise"),
+    [
+        pytest.param("f", None, id="f"),
+        pytest.param("W", None, id="W"),
+        pytest.param("f", np.array([0.4, 0.6]), id="f-latent noise"),
+        pytest.param("W", np.array([0.4, 0.6]), id="W-latent noise", marks=pytest.mark.slow),
+    ],
+)
 def test_the_last_of_a_network_to_step_is_at_its_optimum(name, noise):
     """f_q and W_qp are exact given all else; with latent noise a step is one of EM and nears it."""
     model, batch = random_network(1, latent_noise=noise), random_outputs(1, missing=0.3)
     start = float(bound(model, batch))
-    sweep = eqx.filter_jit(natural_sweep)
-    moved = sweep(model, batch, names=[name])
+    moved = natural_sweep(model, batch, names=[name])
     for _ in range(60 if noise is not None else 0):
-        moved = sweep(moved, batch, names=[name])
+        moved = natural_sweep(moved, batch, names=[name])
     assert bound(moved, batch) > start
     for before, after in zip(
         slopes_of_q(model, batch, name), slopes_of_q(moved, batch, name), strict=True
@@ -130,8 +152,8 @@ def test_weights_of_a_network_are_its_closed_form():
     """W_qp given the rest: only output p counts, r = y less the other latents' terms."""
     model, batch = random_network(3, weights=False), random_outputs(3, missing=0.2)
     moved = natural_sweep(model, batch, names=["W"])
-    marginals = moved.marginals(batch.at)
-    f, W = marginals["f"], marginals["W"]
+    found = marginals(moved, batch.at)
+    f, W = found["f"], found["W"]
     last = Q - 1
     members = dict(moved.latents["W"].members())
     for p in range(P):
@@ -200,7 +222,9 @@ def test_no_sweep_lowers_the_bound_and_sweeps_end_where_adam_does(name, covarian
 
 def test_a_shorter_step_mixes_natural_parameters():
     model, batch = random_zigp(5), masked(5)[1]
-    full, part = (natural_sweep(model, batch, rate, names=["f"]) for rate in (1.0, 0.3))
+    full, part = (
+        natural_sweep(model, batch, jnp.asarray(rate), names=["f"]) for rate in (1.0, 0.3)
+    )
     f = model.latents["f"]
     before, after, mixed = (
         np.linalg.inv(dense_covariance(gp)) for gp in (f, full.latents["f"], part.latents["f"])
@@ -219,8 +243,15 @@ def test_a_kronecker_q_is_left_to_adam():
     np.testing.assert_array_equal(fit.bounds, adam.bounds)
 
 
-@pytest.mark.parametrize("size", [None, 7], ids=["all", "minibatches"])
-@pytest.mark.parametrize("covariance", ["dense", "diagonal"])
+@pytest.mark.parametrize(
+    ("covariance", "size"),
+    [
+        pytest.param("dense", None, id="dense-all"),
+        pytest.param("diagonal", 7, id="diagonal-minibatches"),
+        pytest.param("dense", 7, id="dense-minibatches", marks=pytest.mark.slow),
+        pytest.param("diagonal", None, id="diagonal-all", marks=pytest.mark.slow),
+    ],
+)
 def test_training_by_natural_gradients_gets_at_least_as_far_as_adam(covariance, size):
     model, batch = random_zigp(7, covariance), masked(7)[1]
     shared = {"steps": 60 if size is None else 300, "tol": 0.0, "batch_size": size}
@@ -239,6 +270,7 @@ def test_what_is_held_is_not_stepped():
     assert not np.array_equal(fit.model.latents["f"].q_mean, model.latents["f"].q_mean)
 
 
+@pytest.mark.slow
 def test_restarts_step_as_they_would_alone():
     from zigp.training import train_restarts
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from zigp import GPNetworkRegressor
+from zigp import GPNetworkRegressor, load
 from zigp.training import Settings, train_restarts
 
 FAST = {"n_restarts": 2, "steps": 300, "n_inducing": 8}
@@ -40,6 +40,16 @@ def test_predictions_come_in_the_users_units(fitted):
     assert np.abs((mean - TRUE) / [20, 0.5]).max() < 0.2
     assert np.all(sd > 0)
     np.testing.assert_allclose(fitted.noise_sd_, [1.0, 0.03], rtol=0.5)
+
+
+def test_a_network_comes_back_from_its_file_to_the_bit(fitted, tmp_path):
+    fitted.save(tmp_path / "network.zigp")
+    again = load(tmp_path / "network.zigp")
+    for ours, theirs in zip(
+        again.predict(X_NEW, return_std=True), fitted.predict(X_NEW, return_std=True), strict=True
+    ):
+        np.testing.assert_array_equal(ours, theirs)
+    assert again.n_outputs_ == 2
 
 
 def test_all_restarts_are_kept_and_the_best_is_used(fitted):
@@ -116,7 +126,7 @@ def test_what_is_known_of_one_output_tells_of_the_other():
 def test_missing_outputs_are_predicted():
     X, Y = two_outputs(200)
     Y[100:, 1] = np.nan
-    model = GPNetworkRegressor(1, **{**FAST, "steps": 800}).fit(X, Y)
+    model = GPNetworkRegressor(1, **{**FAST, "steps": 800, "n_restarts": 3}).fit(X, Y)
     assert np.abs((model.predict(X_NEW) - TRUE) / [20, 0.5]).max() < 0.3
     assert np.isfinite(model.elbo(X, Y))
 

@@ -61,7 +61,14 @@ def saved(tmp_path_factory):
     return model, path
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+# What takes long to compile. A network comes back from its file in test_network too.
+LONG = ("groups", "network", "zinb")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.slow) if n in LONG else n for n in ESTIMATORS],
+)
 def test_predictions_are_equal_to_the_bit(name, tmp_path):
     model, y = ESTIMATORS[name]
     model.fit(X, y)
