@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -15,10 +17,11 @@ from scipy.special import ndtr
 from scipy.stats import multivariate_normal, norm
 
 from zigp.batch import Batch, Rows
-from zigp.kernels import SquaredExponential
+from zigp.kernels import Linear, Matern32, SquaredExponential
 from zigp.latent import LatentGP, Moments
 from zigp.likelihoods import Gaussian, Likelihood
 from zigp.models import Model, gp_regression, zero_inflated_gp
+from zigp.objective import log_prior, objective
 from zigp.predictive import mixture
 from zigp.training import Settings, train
 
@@ -190,6 +193,35 @@ def test_weights_count_rows():
     np.testing.assert_allclose(
         bound(model, Batch(at, y, weight)), bound(model, repeated), rtol=1e-12
     )
+
+
+def test_parts_of_the_data_add_up_to_the_whole():
+    """With shares that sum to one, KL and prior count once over all parts."""
+    model = dataclasses.replace(random_zigp(6), priors=(("g", 3.0, 1.5),))
+    at = random_lattice(6).rows()
+    y = np.random.default_rng(6).normal(size=at.shape)
+    whole = Batch(at, y, np.ones(len(y)))
+    for function in (bound, objective):
+        parts = [
+            function(model, Batch(Rows(at.X[rows]), y[rows], np.ones(len(y[rows]))), share)
+            for rows, share in ((slice(0, 9), 0.3), (slice(9, None), 0.7))
+        ]
+        np.testing.assert_allclose(sum(parts), function(model, whole), rtol=1e-12)
+    prior = log_prior(model)
+    assert abs(prior) > 0.1
+    np.testing.assert_allclose(objective(model, whole), bound(model, whole) + prior, rtol=1e-12)
+
+
+def test_the_prior_counts_every_length_that_there_is():
+    """Each stationary kernel of a sum or product, once; the others have no length-scale."""
+    kernels = (SquaredExponential([0.9, 1.4]) + 0.3 * Matern32(0.5) * Linear(1.0), Matern32(2.0))
+    g = random_latent(7, kernels=kernels)
+    model = zero_inflated_gp(random_latent(8), g, Gaussian.of_variance(0.3))
+    with_prior = dataclasses.replace(model, priors=(("g", 3.0, 1.5), ("f", 2.0, 0.5)))
+    gate, amount = np.array([0.9, 1.4, 0.5, 2.0]), np.array([0.9, 1.4, 0.8])
+    expected = np.sum(2.0 * np.log(gate) - 1.5 * gate) + np.sum(np.log(amount) - 0.5 * amount)
+    np.testing.assert_allclose(log_prior(with_prior), expected, rtol=1e-12)
+    assert log_prior(model) == 0.0
 
 
 class GatedNoise(Likelihood):

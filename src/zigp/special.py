@@ -251,8 +251,18 @@ _MILLS = _mills_polynomial()
 
 
 @_in_floating_point
+@jax.custom_jvp
 def _log_probit_mean(mean: Array, var: Array) -> Array:
     return _log_probit_expectations(mean, var)[0]
+
+
+@_log_probit_mean.__wrapped__.defjvp
+def _log_probit_mean_jvp(
+    primals: tuple[Array, Array], tangents: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    (mean, var), (dmean, dvar) = primals, tangents
+    value, first, second = _log_probit_expectations(mean, var)
+    return value, first * dmean - 0.5 * second * dvar
 
 
 @jax.custom_jvp
@@ -276,14 +286,8 @@ _LOG_REACH, _LOG_NODES = 5.5, 19
 
 
 @_log_probit_expectations.defjvp
-def _log_probit_expectations_jvp(
-    primals: tuple[Array, Array], tangents: tuple[Array, Array]
-) -> tuple[tuple[Array, Array, Array], tuple[Array, Array, Array]]:
-    (mean, var), (dmean, dvar) = primals, tangents
-    value, first, second = _log_probit_expectations(mean, var)
-    dvalue = first * dmean - 0.5 * second * dvar
-    # Second derivatives in the variance are nobody's need: they would be wrong, so they are NaN.
-    return (value, first, second), (dvalue, *(jnp.full_like(mean, jnp.nan),) * 2)
+def _no_second_derivatives(primals: Any, tangents: Any) -> Any:
+    raise NotImplementedError("log_probit_mean has first derivatives only.")
 
 
 @_in_floating_point
