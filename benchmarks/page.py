@@ -162,9 +162,9 @@ def trainers(found: Result) -> str:
     return f"""
 ## Which way of training is the default
 
-Both ways with their own defaults, on data that neither has seen: seconds of a fit without
-compilation, the bound reached, the root mean squared error of held-out rows in standard deviations,
-and their mean log density.
+Both ways with their own defaults: seconds of a fit, how much longer the first of its shape takes
+because it is compiled, the bound reached, the root mean squared error of held-out rows in standard
+deviations, and their mean log density.
 
 {rows_of(found)}
 

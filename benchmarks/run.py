@@ -25,7 +25,7 @@ PYTHON = {
     "gpytorch": str(HERE / ".peers" / "gpytorch" / "bin" / "python"),
     "gpflow": str(HERE / ".peers" / "gpflow" / "bin" / "python"),
 }
-ROUNDS = 5
+ROUNDS = 3
 
 
 def busy_cores(seconds: float = 1.0) -> float:

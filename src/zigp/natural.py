@@ -124,22 +124,20 @@ def _safe_step(
     """A step that is halved while it lowers the bound, and not taken if it still does."""
     reached = before - latent.kl()
 
-    def tried(halved: Array) -> tuple[LatentGP, Moments, Array]:
+    def lower(state: tuple[Array, LatentGP, Moments, Array]) -> Array:
+        halved, *_, value = state
+        return ~(value >= reached) & (halved < _HALVINGS)
+
+    def halve(state: tuple[Array, LatentGP, Moments, Array]) -> tuple:
+        halved = state[0] + 1
         # Negative curvature counts where that goes well: without it the optimum is missed.
         convex = (halved < _HALVINGS).astype(rate.dtype)
         new = latent.natural_step(seen, slope, rate * 0.5**halved, total, convex)
         there = new.through(seen)
-        return new, there, total(expected(there)) - new.kl()
+        return halved, new, there, total(expected(there)) - new.kl()
 
-    def lower(state: tuple) -> Array:
-        halved, (_, _, value) = state
-        return ~(value >= reached) & (halved < _HALVINGS)
-
-    def halve(state: tuple) -> tuple:
-        halved = state[0] + 1
-        return halved, tried(halved)
-
-    first = jnp.asarray(0)
-    _, (new, there, value) = jax.lax.while_loop(lower, halve, (first, tried(first)))
+    # The first try is the whole step, and everything is better than no try at all.
+    state = jnp.asarray(-1), latent, own, jnp.full_like(reached, -jnp.inf)
+    _, new, there, value = jax.lax.while_loop(lower, halve, state)
     better = value >= reached
     return jax.tree.map(lambda n, o: jnp.where(better, n, o), (new, there), (latent, own))
