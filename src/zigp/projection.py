@@ -17,6 +17,7 @@ from jaxtyping import Float
 
 __all__ = ["Projection", "along_each_axis", "default_jitter", "whitened", "with_jitter"]
 
+_SMALL = 256  # a triangular matrix that is multiplied as if it were full
 _INPUT_LETTERS = "xyzuvrst"
 _INDUCING_LETTERS = "abcdefghijklmnop"
 
@@ -151,15 +152,33 @@ def _whitened_forward(K: Array, cross: Array) -> tuple[Array, tuple[Array, Array
     # waits for nothing.
     L = jnp.linalg.cholesky(K, symmetrize_input=False)
     inverse = solve_triangular(L, jnp.eye(len(K), dtype=K.dtype), lower=True)
-    A = inverse @ cross
+    A = _times(inverse, cross)
     return A, (inverse, A)
 
 
 def _whitened_backward(kept: tuple[Array, Array], ct: Array) -> tuple[Array, Array]:
     inverse, A = kept
     lower = jnp.tril(ct @ A.T) * (1.0 - 0.5 * jnp.eye(len(A), dtype=A.dtype))
-    half = inverse.T @ lower @ inverse
-    return -0.5 * (half + half.T), inverse.T @ ct
+    half = _transposed_times(inverse, _times(lower, inverse))
+    return -0.5 * (half + half.T), _transposed_times(inverse, ct)
+
+
+def _times(L: Array, B: Array) -> Array:
+    """L B of a lower triangular L, of a large one by its quarters: one of them is zero."""
+    if len(L) <= _SMALL:
+        return L @ B
+    half = len(L) // 2
+    below = L[half:, :half] @ B[:half] + _times(L[half:, half:], B[half:])
+    return jnp.concatenate([_times(L[:half, :half], B[:half]), below])
+
+
+def _transposed_times(L: Array, B: Array) -> Array:
+    """Lᵀ B likewise."""
+    if len(L) <= _SMALL:
+        return L.T @ B
+    half = len(L) // 2
+    above = _transposed_times(L[:half, :half], B[:half]) + L[half:, :half].T @ B[half:]
+    return jnp.concatenate([above, _transposed_times(L[half:, half:], B[half:])])
 
 
 whitened.defvjp(_whitened_forward, _whitened_backward)
