@@ -2,6 +2,7 @@
 # make demo    the main job on simulated rain: fit, score, draw
 # make test    every test not marked slow
 # make test-peers  the same numbers as GPflow and GPyTorch, built in environments of their own
+# make test-oldest  the same with the oldest JAX that pyproject.toml allows
 # make check   linter, formatter, types
 # make fuzz    ten thousand generated cases of bad input
 # make docs    the documentation in site/, strictly, with its links checked
@@ -14,6 +15,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 
 .PHONY: setup demo test test-slow test-peers fuzz check format docs wheel-check bench bench-check performance-page
+.PHONY: setup demo test test-oldest test-slow fuzz check format docs wheel-check bench bench-check performance-page
 
 setup: .venv/ready
 
@@ -29,6 +31,17 @@ demo: setup
 
 test: setup
 	$(BIN)/pytest
+
+test-oldest: build/oldest/ready
+	build/oldest/bin/pytest
+
+OLDEST = $(shell sed -n 's/.*"jax>=\([0-9.]*\)".*/\1/p' pyproject.toml)
+
+build/oldest/ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv --clear build/oldest
+	sed 's/^\(jax\|jaxlib\)==.*/\1==$(OLDEST)/' constraints.txt > build/oldest/constraints.txt
+	build/oldest/bin/pip install --quiet --disable-pip-version-check --constraint build/oldest/constraints.txt --editable '.[dev,docs]'
+	@touch $@
 
 test-slow: setup
 	$(BIN)/pytest -m slow

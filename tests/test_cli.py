@@ -10,6 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from zigp.cli import app
 
 ROOT = Path(__file__).parents[1]
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -66,10 +69,10 @@ def test_a_negative_seed_is_refused(tmp_path):
 @pytest.mark.parametrize(
     "command", ["fit", "predict", "evaluate", "simulate", "info", "demo", "reproduce"]
 )
-def test_help_shows_an_example(command, tmp_path):
-    done = run(command, "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    assert f"Example: zigp {command}" in done.stdout
+def test_help_shows_an_example(command):
+    told = CliRunner().invoke(app, [command, "--help"])
+    assert told.exit_code == 0
+    assert f"Example: zigp {command}" in told.output
 
 
 @pytest.mark.slow

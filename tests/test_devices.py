@@ -156,7 +156,13 @@ def test_two_processes_fit_the_model_of_one_and_write_one_file(rows, tmp_path):
     np.testing.assert_allclose(both.bounds_[-1], one.bounds_[-1], rtol=0.2)
 
 
-@pytest.mark.parametrize("victim", [0, 1], ids=["the first", "the second"])
+@pytest.mark.parametrize(
+    "victim",
+    [
+        pytest.param(0, id="the first"),  # which connects the others
+        pytest.param(1, id="the second", marks=pytest.mark.slow),
+    ],
+)
 def test_a_process_that_dies_stops_the_others_and_the_run_resumes(rows, tmp_path, victim):
     out = tmp_path / "long.zigp"
     many = ("--steps", "1000000", "--checkpoint-seconds", "1")
