@@ -127,11 +127,13 @@ def test_moments_work_under_vmap_and_jit():
     np.testing.assert_allclose(mapped.var, probit_moments(mean, var).var, rtol=1e-13)
 
 
-def test_owens_t_matches_scipy():
-    rng = np.random.default_rng(1)
-    h, a = rng.uniform(-8, 8, 20_000), rng.normal(scale=3, size=20_000)
-    exact = scipy_owens_t(h, a)
-    np.testing.assert_allclose(owens_t(h, a), exact, rtol=1e-12, atol=1e-17)
+def test_owens_t_matches_scipy_on_100_000_points():
+    rng, half = np.random.default_rng(1), 50_000
+    usual = rng.uniform(-8, 8, half), rng.normal(scale=3, size=half)
+    # Slopes and heights of every order of magnitude.
+    wide = rng.normal(size=(2, half)) * 10 ** rng.uniform(-8, [[1.0], [8.0]], (2, half))
+    h, a = np.concatenate([usual, wide], axis=1)
+    np.testing.assert_allclose(owens_t(h, a), scipy_owens_t(h, a), rtol=1e-12, atol=1e-17)
 
 
 def test_owens_t_at_the_edges():
