@@ -397,6 +397,7 @@ def seen(process: subprocess.Popen, folder: Path, pattern: str, known: set[str])
     while time.monotonic() < deadline and process.poll() is None:
         if {path.name for path in folder.glob(pattern)} - known:
             return
+        time.sleep(0.0005)  # a file takes longer to be written
 
 
 def moment(kind: str, process: subprocess.Popen, folder: Path, rng: np.random.Generator) -> None:
