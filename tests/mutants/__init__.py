@@ -1,0 +1,24 @@
+"""Mutants: small wrong changes to the rooms that all numbers stand on. Do the tests notice?
+
+`make mutants` makes them with cosmic-ray's operators, one at a time, in a copy of the package, and
+runs the tests of that room on each in a new process. It writes `results.json`, fails where a mutant
+that no test notices has no reason in `survivors.toml`, and writes docs/mutants.md from both.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+# The rooms, and the tests that hold each: those that see it closely, and are quick.
+_OBJECTIVE = "tests/test_objective.py::test_"
+ROOMS = {
+    "special": ("tests/test_special.py",),
+    "signal": ("tests/test_signal.py",),
+    "objective": (
+        _OBJECTIVE + "bound_is_the_papers_written_out_by_hand[dense-0]",
+        _OBJECTIVE + "parts_of_the_data_add_up_to_the_whole",
+        _OBJECTIVE + "the_prior_counts_every_length_that_there_is",
+    ),
+}
