@@ -16,9 +16,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-slow test-peers fuzz check format docs wheel-check bench bench-check performance-page
-.PHONY: setup demo test test-oldest test-slow fuzz check format docs wheel-check bench bench-check performance-page
-.PHONY: setup demo test test-slow coverage mutants fuzz check format docs wheel-check bench bench-check performance-page
+.PHONY: setup demo test test-slow test-peers fuzz check format docs wheel-check bench bench-check performance-page test-oldest coverage mutants
 
 setup: .venv/ready
 
