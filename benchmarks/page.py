@@ -40,7 +40,7 @@ def opening(results: dict[str, Result]) -> str:
         {
             "what": bar.what,
             "measured": "" if value is None else number(value),
-            "at most": number(bar.most) if bar.binding else "",
+            "at most": number(bar.most),
             "aim": "" if bar.aim is None else number(bar.aim),
             "": verdict,
         }
