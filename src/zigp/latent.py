@@ -129,7 +129,7 @@ class LatentGP(eqx.Module):
         self,
         projection: Projection,
         slope: Moments,
-        rate: ArrayLike,
+        rate: Array,
         total: Callable[[Array], Array],
         convex: ArrayLike = 1.0,
     ) -> LatentGP:
