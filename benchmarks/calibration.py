@@ -36,6 +36,7 @@ from zigp.likelihoods import Gated, Gaussian, Likelihood
 from zigp.models import Model, gp_network, gp_regression, zero_inflated_gp
 from zigp.runtime import session
 
+PATH = RESULTS / "calibration.json"
 REPLICATIONS = 100
 WIDTH, TRAIN, HELD_OUT = 10.0, 150, 100  # inputs lie between 0 and the first
 DRAWS = 199  # as ranks of the truth among them: 0, …, 199
@@ -105,7 +106,7 @@ class World:
             found |= {"amount": h["f"], "gate": ndtr(h["g"]), "g": h["g"]}
         return X, found
 
-    def known(self, inducing: int = 25) -> Any:
+    def known(self, inducing: int = 20) -> Any:
         """An estimator that knows every hyperparameter and has seen no data."""
         Z = np.linspace(0.0, WIDTH, inducing)[:, None]
         latents = {name: prior.latent(Z) for name, prior in self.priors.items()}
@@ -123,7 +124,7 @@ class World:
         return knows
 
 
-Q, P = 2, 3
+Q, P = 2, 2
 NOISE, OFF, ON = 0.3, 0.05, 0.5
 AMOUNT = Prior("matern32", 1.5, sd=2.0)
 GATE = Prior("matern32", 1.5, sd=2.0, mean=-0.5)
@@ -183,7 +184,7 @@ WORLDS = {
         Gaussian.of_variance(np.full(P, NOISE**2)),
         _network_model,
         GPNetworkRegressor,
-        {"sparse_weights": False, "n_restarts": 2},
+        {"sparse_weights": False, "n_restarts": 1},
     ),
     "sparse_gprn": World(
         "Sparse GPRN",
@@ -193,7 +194,7 @@ WORLDS = {
         Gaussian.of_variance(np.full(P, NOISE**2)),
         _network_model,
         GPNetworkRegressor,
-        {"n_restarts": 2},
+        {"n_restarts": 1},
     ),
 }
 
@@ -226,7 +227,7 @@ def known(world: World, X: np.ndarray, true: Values, seed: int) -> Any:
 
     latents = {name: shaken(latent) for name, latent in model.model_.latents.items()}
     model.model_ = replace(model.model_, latents=latents)
-    model.set_params(warm_start=True, fixed=HYPERPARAMETERS)
+    model.set_params(warm_start=True, fixed=HYPERPARAMETERS, steps=500, learning_rate=0.05)
     return model.fit(X, true["observation"])
 
 
@@ -354,20 +355,26 @@ def rain_judged(model: Any, X: Any, y: np.ndarray, hours: np.ndarray) -> Result:
 def main(*chosen: str) -> None:
     from calibration_page import write_page
 
-    path = RESULTS / "calibration.json"
-    found: Result = json.loads(path.read_text()) if path.exists() else {"worlds": {}}
-    found |= {"replications": REPLICATIONS, "train": TRAIN, "held_out": HELD_OUT, "on": machine()}
     for part in chosen or PARTS:
         start = time.perf_counter()
         name, _, way = part.partition(":")
         with session():
-            if part == "rain":
-                found["rain"] = rain()
-            else:
-                found["worlds"].setdefault(name, {})[way] = replicated(WORLDS[name], WAYS[way])
+            done = rain() if part == "rain" else replicated(WORLDS[name], WAYS[way])
+        keep(part, done)
         print(f"{part}: {time.perf_counter() - start:.0f} s", flush=True)
-        path.write_text(json.dumps(found, indent=1) + "\n")
-    write_page(found)
+    write_page(json.loads(PATH.read_text()))
+
+
+def keep(part: str, done: Result) -> None:
+    """Put one part in the file of results, beside the others."""
+    found: Result = json.loads(PATH.read_text()) if PATH.exists() else {"worlds": {}}
+    found |= {"replications": REPLICATIONS, "train": TRAIN, "held_out": HELD_OUT, "on": machine()}
+    if part == "rain":
+        found["rain"] = done
+    else:
+        name, _, way = part.partition(":")
+        found["worlds"].setdefault(name, {})[way] = done
+    PATH.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

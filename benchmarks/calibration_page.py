@@ -33,6 +33,7 @@ HOW = {
     "known": "given, q fitted",
     "exact": "given, no q: Monte Carlo",
 }
+GATED = ("zigp", "gated", "sparse_gprn")
 # What is promised of intervals for new observations; tests hold it.
 LEAST_COVERED = {"0.5": 0.45, "0.9": 0.85, "0.95": 0.9}
 BLUE, ORANGE = "#0072B2", "#D55E00"
@@ -45,10 +46,18 @@ Result = dict[str, Any]
 
 def page(found: Result) -> str:
     """The whole page."""
-    sections = [opening(found), simulated(found), parts(found), reasons(found)]
+    sections = [opening(found), trust(found), simulated(found), parts(found), reasons(found)]
     sections += [rain(found)] if "rain" in found else []
     paragraphs = [p.strip("\n") for section in sections for p in section.split("\n\n")]
     return "\n\n".join(filter(None, paragraphs)) + "\n"
+
+
+def worlds(found: Result) -> dict[str, Result]:
+    """What was found of each model and each way of fitting it, in the order they are shown in."""
+    return {
+        name: {way: found["worlds"][name][way] for way in HOW if way in found["worlds"][name]}
+        for name in TITLES
+    }
 
 
 def opening(found: Result) -> str:
@@ -66,9 +75,45 @@ hold the truth as their level says.
 """
 
 
+def trust(found: Result) -> str:
+    held = {
+        quantity: {
+            name: ways["learned"][quantity]["coverage"]["0.9"][0]
+            for name, ways in worlds(found).items()
+            if quantity in ways["learned"]
+        }
+        for quantity in QUANTITIES
+    }
+    signal = held["signal"]
+    gated = {name: signal[name] for name in GATED}
+    plain = {name: signal[name] for name in signal if name not in GATED}
+    return f"""
+## In short
+
+- **New observations** (`predict_interval`, `predict_quantiles`, `prob_below`): believe the
+  intervals. {between(held["observation"])} of the 90 % intervals held the observation.
+- **Means over many places** (`aggregate`): believe them too; {between(held["mean"])}.
+- **The signal without its noise** (`sample(noise=False)`): {between(plain)} in models without
+  gates, but only {between(gated)} in models with gates. Take their intervals as too narrow.
+- **A gate or an amount by itself** (`predict_interval(of="gate")`, `of="latent"`): do not take
+  these intervals for uncertainty. {between(held["amount"])} of the amounts and
+  {between(held["gate"])} of the gates were inside: the two can stand in for each other, which q,
+  under which they are independent, cannot say.
+
+This is where the model is right. Where it is not, as with rain below, look at held-out data of your
+own: `zigp.checking.coverage`, `plots.pit_histogram`.
+"""
+
+
+def between(shares: dict[str, float]) -> str:
+    """The least and the most of some shares, in whole percent."""
+    low, high = (f"{100 * end(shares.values()):.0f}" for end in (min, max))
+    return f"{low} %" if low == high else f"{low} to {high} %"
+
+
 def simulated(found: Result) -> str:
     rows = []
-    for name, ways in found["worlds"].items():
+    for name, ways in worlds(found).items():
         judged = ways["learned"]["observation"]
         shares = {f"in {percent(level)}": covered(judged, level) for level in LEAST_COVERED}
         rows.append({"model": TITLES[name]} | shares | {"stretch": number(judged["stretch"])})
@@ -77,8 +122,8 @@ def simulated(found: Result) -> str:
 ## New observations
 
 What `predict_interval` is about. Shares of held-out observations inside, in percent, with standard
-errors over the simulations; stretch is how many times as wide the widest of these intervals would
-have had to be to hold what they promise:
+errors over the simulations; stretch is about how many times as wide the 90 % intervals would have
+had to be to hold 90 %:
 
 {table(rows)}
 
@@ -96,7 +141,7 @@ def parts(found: Result) -> str:
     rows = []
     for quantity, title in QUANTITIES.items():
         row = {"in 90 % intervals": title}
-        for name, ways in found["worlds"].items():
+        for name, ways in worlds(found).items():
             judged = ways["learned"].get(quantity)
             row[TITLES[name]] = "" if judged is None else covered(judged, "0.9")
         rows.append(row)
@@ -112,7 +157,7 @@ right while those of the functions behind it are not. The same fits, asked about
 
 def reasons(found: Result) -> str:
     rows = []
-    for name, ways in found["worlds"].items():
+    for name, ways in worlds(found).items():
         for way, judged in ways.items():
             row = {"model": TITLES[name], "hyperparameters": HOW[way]}
             for quantity, title in QUANTITIES.items():
@@ -162,13 +207,13 @@ def draw_simulated(found: Result) -> None:
     """A histogram for each model, of observations above and of the signal below."""
     import matplotlib.pyplot as plt
 
-    worlds, shown = found["worlds"], ("observation", "signal")
-    size = (2.1 * len(worlds), 4.6)
+    shown, simulations = ("observation", "signal"), worlds(found)
+    size = (2.1 * len(simulations), 4.6)
     figure, axes = plt.subplots(
-        2, len(worlds), figsize=size, sharex=True, sharey=True, layout="constrained"
+        2, len(simulations), figsize=size, sharex=True, sharey=True, layout="constrained"
     )
     for row, quantity in zip(axes, shown, strict=True):
-        for ax, (name, ways) in zip(row, worlds.items(), strict=True):
+        for ax, (name, ways) in zip(row, simulations.items(), strict=True):
             histogram(ax, ways["learned"][quantity], BLUE, "-", "fitted as by a user", band=True)
             histogram(ax, ways["known"][quantity], ORANGE, "--", "true hyperparameters given")
             if quantity == shown[0]:

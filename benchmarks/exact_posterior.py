@@ -17,7 +17,7 @@ from scipy.special import ndtr
 if TYPE_CHECKING:
     from calibration import Prior
 
-STEPS, KEPT = 1000, 199
+STEPS, KEPT = 800, 199
 
 
 class ExactZeroInflated:
