@@ -12,11 +12,12 @@
 # make bench   measure against peers and write docs/performance.md (see benchmarks/README.md)
 # make bench-check  fail where what was measured is worse than promised
 # make performance-page  write docs/performance.md from what was measured
+# make study   how far intervals can be trusted, by simulation and on rain: docs/calibration.md
 
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: setup demo test test-slow test-peers fuzz check format docs wheel-check bench bench-check performance-page test-oldest coverage mutants
+.PHONY: setup demo test test-slow test-peers fuzz check format docs wheel-check bench bench-check performance-page test-oldest coverage mutants study study-page
 
 setup: .venv/ready
 
@@ -105,6 +106,12 @@ bench-check: setup
 
 performance-page: setup
 	$(BIN)/python benchmarks/page.py
+
+study: setup
+	$(BIN)/python benchmarks/calibration.py
+
+study-page: setup
+	$(BIN)/python benchmarks/calibration_page.py
 
 $(PEERS)/%/ready: benchmarks/peers/%.txt
 	$(PEER_PYTHON) -m venv --clear $(@D)
