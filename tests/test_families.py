@@ -255,7 +255,7 @@ def test_what_to_expect_if_it_is_on(fitted):
 def test_quantiles_of_the_parts(fitted):
     """Quantiles rise, and their average over all levels is the mean."""
     _, model, (X, _) = fitted
-    some, levels = X.iloc[:20], (np.arange(50) + 0.5) / 50
+    some, levels = X.iloc[:20], (np.arange(200) + 0.5) / 200
     parts = model.predict_components(some)
     expected = {
         "gate": parts["gate"],

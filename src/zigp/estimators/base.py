@@ -364,7 +364,7 @@ class SparseGP(GPSettings):
     ) -> dict[str, Any]:
         """All that must be the same for a fit to give the same bits again."""
         schedule = settings.schedule if isinstance(settings.schedule, str) else "a function"
-        return {
+        made = {
             "seed": self.seed_,
             "method": settings.method,
             "dtype": self._dtype(),
@@ -377,6 +377,7 @@ class SparseGP(GPSettings):
             "devices": 1 if devices is None else devices.count,
             **surroundings(),
         }
+        return {k: v.item() if isinstance(v, np.generic) else v for k, v in made.items()}
 
     def _checkpoints(self) -> Checkpoints | None:
         if self.checkpoint is None:
