@@ -192,7 +192,7 @@ def rain(found: Result) -> str:
 {number(held_out["rows"])} readings, {percent(held_out["zeros"])} of them zero. Here no model
 is true. A reading stands for the 0.1 mm that it was rounded from, with a place within drawn at
 random, so that exact zeros can be covered at the nominal rate too; standard errors are over hours.
-Rain is expected where the model gives it more than half the probability.
+Rain is expected where the model predicts 0.1 mm or more.
 
 {table(rows)}
 
