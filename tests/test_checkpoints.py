@@ -47,7 +47,9 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name", ["adam", "minibatches", pytest.param("natural", marks=pytest.mark.slow)]
+)
 def test_an_interrupted_fit_goes_on_to_the_same_bits(name, tmp_path):
     settings, data = SETTINGS[name], masked(0)[1]
     whole = train(random_zigp(0), data, settings)
@@ -60,6 +62,7 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(name, tmp_path):
     np.testing.assert_array_equal(again.bounds, whole.bounds)
 
 
+@pytest.mark.slow
 def test_restarts_go_on_too(tmp_path):
     models, data, settings = [random_zigp(i) for i in range(2)], masked(1)[0], SETTINGS["adam"]
     whole = train_restarts(models, data, settings)
@@ -70,6 +73,7 @@ def test_restarts_go_on_too(tmp_path):
         same(one.model, other.model)
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_where_it_was(tmp_path):
     rng = np.random.default_rng(0)
     x = rng.uniform(0, 10, 2048)
@@ -207,6 +211,7 @@ def lines_of(*functions) -> list[tuple[object, int]]:
 LINES = lines_of(_Training._next_chunk, _Training._to_the_end, _Training._chunk)
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_any_line_of_the_loop_goes_on_to_the_same_bits(tmp_path):
     """The model and what is told of it never part: each line is interrupted at its second visit."""
     settings, data = replace(SETTINGS["minibatches"], steps=150), masked(0)[1]
@@ -335,6 +340,7 @@ def test_ctrl_c_in_either_part_of_a_hurdle_says_how_to_go_on(chunks, have, tmp_p
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rain.csv", "rain.zigp"]
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_saved_is_not_lost(tmp_path, monkeypatch):
     """With the disk full at the end, the command keeps what it learned until it could be saved."""
     pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
@@ -469,6 +475,7 @@ def test_a_checkpoint_that_finds_no_room_ends_the_fit_and_the_one_before_is_whol
     assert load(tmp_path / "rain.zigp").n_iter_ > newest
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_learned_and_says_how_to_go_on(tmp_path):
     rng = np.random.default_rng(0)
     X = rng.uniform(0, 10, 300)

@@ -133,6 +133,7 @@ def test_reproduce_says_where_the_data_are_missing(tmp_path):
     assert not list((tmp_path / "out").iterdir())
 
 
+@pytest.mark.slow
 def test_reproduce_does_not_overwrite_results(tmp_path):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "results.json").write_text("mine")

@@ -105,6 +105,7 @@ def test_from_a_table_to_a_model_to_predictions(zigp, files, rain):
     assert list(pd.read_csv("draws.csv"))[-3:] == ["draw_1", "draw_2", "draw_3"]
 
 
+@pytest.mark.slow
 def test_options_from_a_file_go_behind_those_typed(zigp, files):
     settings = 'target = "rain_mm"\nspace = ["lat", "lon"]\ntime = "hour"\nsteps = 7\n'
     (files / "fit.toml").write_text(settings + "[inducing]\n'lat,lon' = 4\nhour = 5\n")
@@ -253,6 +254,7 @@ def test_classifiers_and_networks_predict_too(zigp, files, rain):
     assert out.splitlines()[0].endswith(",draw_1_rain_mm,draw_1_lon,draw_2_rain_mm,draw_2_lon")
 
 
+@pytest.mark.slow
 def test_info_tells_of_both_parts_of_a_hurdle(zigp, files, rain):
     model = HurdleGPRegressor(steps=1, n_inducing=3).fit(rain[["lat", "hour"]], rain["rain_mm"])
     model.save("hurdle.zigp")

@@ -135,6 +135,7 @@ def test_what_a_file_remembers_of_the_columns(fitted, tmp_path):
     np.testing.assert_array_equal(again.predict(FRAME[5:]), fitted.predict(FRAME[5:]))
 
 
+@pytest.mark.slow
 def test_a_hurdle_of_times_is_a_hurdle_of_hours():
     """Also where the second part has not seen the first of the times."""
     times, hours = FRAME[["when", "depth"]], FRAME[["depth"]].assign(when=np.arange(N))

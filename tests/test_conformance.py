@@ -35,7 +35,7 @@ HEAVIER = [
 ]
 WEIGHTS = "rounding is amplified over the steps; the bounds themselves are compared below"
 # Most checks fit two or three columns. These fit other numbers, each with programs of its own to
-# compile: for the plain models every day, for those that take longer with the slow tests.
+# compile, and run with the slow tests, as all checks do of the models that take longer.
 OTHER_COLUMNS = {
     "check_dtype_object",
     "check_estimators_dtypes",
@@ -73,13 +73,14 @@ def checks(estimators: list, slow: set[str]) -> list:
 
 
 class TestPlain:  # a class runs in one process, so that what it compiles is compiled once
-    @pytest.mark.parametrize(("estimator", "check"), checks(PLAIN, set()))
+    @pytest.mark.parametrize(("estimator", "check"), checks(PLAIN, OTHER_COLUMNS))
     def test_scikit_learns_checks(self, estimator, check):
         check(estimator)
 
 
+@pytest.mark.slow
 class TestHeavier:
-    @pytest.mark.parametrize(("estimator", "check"), checks(HEAVIER, OTHER_COLUMNS))
+    @pytest.mark.parametrize(("estimator", "check"), checks(HEAVIER, set()))
     def test_scikit_learns_checks(self, estimator, check):
         check(estimator)
 
@@ -104,6 +105,7 @@ def test_weights_are_repetitions_in_the_bound(make):
     assert model.elbo(X, Y, sample_weight=weight) == pytest.approx(repeated, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_models_work_inside_pipelines_searches_and_stacks():
     scaled = make_pipeline(StandardScaler(), ZeroInflatedGPRegressor(**FIT))
     assert np.isfinite(cross_val_score(scaled, X, Y, cv=2)).all()
@@ -129,6 +131,7 @@ def test_group_splitters_and_weights_reach_the_model():
     assert scores.shape == (2,)
 
 
+@pytest.mark.slow
 def test_models_cross_processes_and_pickles():
     model = ZeroInflatedGPRegressor(**FIT).fit(X, Y)
     again = pickle.loads(pickle.dumps(model))

@@ -129,6 +129,7 @@ def test_it_stays_with_the_model_through_files(tmp_path):
     assert read_header(tmp_path / "again.zigp")["made_with"]["jax"] == "0.0.1"
 
 
+@pytest.mark.slow
 def test_info_says_it_in_words_and_for_programs(tmp_path):
     model = SparseGPRegressor(**SMALL, batch_size=16, max_seconds=900.0, dtype="float32").fit(X, Y)
     model.save(tmp_path / "one.zigp")

@@ -86,7 +86,9 @@ print("the same")
     "todo",
     [
         "same_gradients(random_zigp(0), lattice); same_gradients(random_zigp(0), rows)",
-        "same_path(random_zigp(0), lattice, method='natural')",
+        pytest.param(
+            "same_path(random_zigp(0), lattice, method='natural')", marks=pytest.mark.slow
+        ),
         pytest.param("same_gradients(*network)", marks=pytest.mark.slow),
         pytest.param("same_path(*network, method='natural')", marks=pytest.mark.slow),
         pytest.param("same_path(random_zigp(0), rows)", marks=pytest.mark.slow),
@@ -138,6 +140,7 @@ def together(rows: Path, out: Path, *more: str) -> list[subprocess.Popen]:
     return [fitting(rows, out, *at, "--process-id", str(i), *more) for i in range(2)]
 
 
+@pytest.mark.slow
 def test_two_processes_fit_the_model_of_one_and_write_one_file(rows, tmp_path):
     """A pass in two steps per process, each over the rows of both."""
     out = tmp_path / "both.zigp"
@@ -156,6 +159,7 @@ def test_two_processes_fit_the_model_of_one_and_write_one_file(rows, tmp_path):
     np.testing.assert_allclose(both.bounds_[-1], one.bounds_[-1], rtol=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "victim",
     [

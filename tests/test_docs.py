@@ -27,7 +27,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 WITH_CODE = [page for page in PAGES if blocks(page.read_text())]
 # Those that fit little enough for every day.
-QUICK = {"index", "model"}
+QUICK = {"index"}
 # Pictures that no page draws: `zigp demo` draws the first, benchmarks the others.
 BY_SCRIPTS = {"convergence", "demo", "streaming", "calibration", "calibration-rain"}
 

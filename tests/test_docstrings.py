@@ -169,6 +169,7 @@ def methods_of_estimators() -> list:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("estimator", "method"), methods_of_estimators())
 def test_examples_of_methods_run(estimator, method):
     found, said = run_examples(method, method.__qualname__, dict(example(estimator)))

@@ -239,6 +239,7 @@ def test_latitude_and_longitude_give_lengthscales_in_km():
     assert 20 < float(space.lengthscale) < 2000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kernel",
     [
@@ -262,6 +263,7 @@ def test_one_kernel_over_degrees_and_hours_is_refused():
         SparseGPRegressor(Matern32(), latlon=[0, 1], steps=1).fit(X, y)
 
 
+@pytest.mark.slow
 def test_lists_of_settings_hold_for_a_gate_with_fewer_columns():
     X, y = rain_like()
     model = ZeroInflatedGPRegressor(
@@ -291,6 +293,7 @@ def test_gate_and_latent_may_see_different_columns_through_different_kernels():
     assert not np.allclose(model.predict(moved), model.predict(X))
 
 
+@pytest.mark.slow
 def test_a_categorical_column():
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(0, 5, 120), rng.integers(0, 3, 120)])
@@ -517,6 +520,7 @@ def peak_gigabytes(rows: int) -> float:
     return float(done.stdout)
 
 
+@pytest.mark.slow
 def test_scattered_rows_are_drawn_without_their_lattice():
     """600 rows with as many places and hours: 600 numbers a draw, not 360,000."""
     rng = np.random.default_rng(0)

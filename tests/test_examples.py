@@ -29,6 +29,7 @@ def test_rain(capsys, monkeypatch, tmp_path):
     assert "hour 66:" in out
 
 
+@pytest.mark.slow
 def test_catches(capsys, monkeypatch, tmp_path):
     out = printed("catches.py", capsys, monkeypatch, tmp_path)
     assert "likelihood: zinb" in out

@@ -14,8 +14,8 @@ from zigp.families import FAMILIES, chosen_family, resolution_of
 from zigp.training import Settings, train, train_restarts
 
 N, NEW = 900, 3000
-# Each takes a while to compile: the others run with the slow tests.
-EVERY_TIME = ("gated", "hurdle_lognormal")
+# Each takes a while to compile: the others run with the slow tests. Other rooms fit the default.
+EVERY_TIME = ("hurdle_lognormal",)
 
 
 def draw(family: str, rng: np.random.Generator, effort, n: int = N):
@@ -115,6 +115,7 @@ def test_the_bound_is_below_what_a_constant_model_of_the_truth_gives(fitted):
     assert model.elbo(X, y) == pytest.approx(model.bounds_[-1], abs=1.0)
 
 
+@pytest.mark.slow
 def test_zeros_are_zeros_in_single_precision_too():
     X, y = draw("hurdle_lognormal", np.random.default_rng(4), 1.0, 120)
     settings = {"likelihood": "hurdle_lognormal", "inputs": "x", "n_inducing": 10, "steps": 60}
@@ -170,6 +171,7 @@ def test_without_steps_the_resolution_is_a_part_of_the_amounts():
     assert resolution_of(y) == pytest.approx(0.01 * typical)
 
 
+@pytest.mark.slow
 def test_noise_of_the_zeros_stays_above_the_resolution():
     X, _ = draw("gated", np.random.default_rng(1), 1.0, 150)
     y = np.where(X["x"] > 5, np.round(2 + np.sin(X["x"]), 1), 0.0)
@@ -181,6 +183,7 @@ def test_noise_of_the_zeros_stays_above_the_resolution():
 # -- exposure ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family",
     ["gated", *(pytest.param(f, marks=pytest.mark.slow) for f in ("zinb", "hurdle_gamma"))],
@@ -252,6 +255,7 @@ def test_what_to_expect_if_it_is_on(fitted):
     assert np.all(np.isfinite(sd) & (sd > 0))
 
 
+@pytest.mark.slow
 def test_quantiles_of_the_parts(fitted):
     """Quantiles rise, and their average over all levels is the mean."""
     _, model, (X, _) = fitted
@@ -285,6 +289,7 @@ def test_an_index_is_as_uncertain_as_its_draws(fitted):
     assert index["sd"].item() == pytest.approx(drawn.std(), rel=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "family",
     [

@@ -7,8 +7,8 @@ from fuzz import COMMANDS, KINDS, SHARES, call, generated
 from fuzz.__main__ import cases, outcome_of
 from fuzz.running import listing
 
-_HERE = {"csv": 60, "parquet": 30, "lattice": 10, "model": 60, "forged": 8, "toml": 20}
-_HERE |= {"command": 20, "settings": 6}
+_HERE = {"csv": 25, "parquet": 12, "lattice": 8, "model": 30, "forged": 4, "toml": 16}
+_HERE |= {"command": 20, "settings": 4}
 
 
 @pytest.mark.parametrize("kind", KINDS)

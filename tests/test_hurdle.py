@@ -149,6 +149,7 @@ def test_totals_are_of_the_distribution_also_where_predict_decides(fitted):
     assert total["lower"].item() == pytest.approx(np.quantile(drawn, 0.05), abs=2.0)
 
 
+@pytest.mark.slow
 def test_rows_of_weight_zero_have_no_amounts():
     X, y = bumps(40)
     weight = (y == 0) * 1.0

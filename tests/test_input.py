@@ -74,7 +74,7 @@ FITS = {
 # the zero-inflated model.
 OTHER_SIZES = {
     "a constant column in X", "a column of levels", "fewer rows than inducing points",
-    "the same row many times",
+    "the same row many times", "one row", "a column of times",
 }  # fmt: skip
 
 AT_PREDICTION = "another number of columns in predict"

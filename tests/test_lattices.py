@@ -82,6 +82,7 @@ def test_blocks_hold_no_more_cells_than_asked_for(shape, cells, block):
     assert block_of(shape, cells) == block
 
 
+@pytest.mark.slow
 def test_blocks_are_put_together_in_order(fitted, monkeypatch):
     whole = fitted.predict_lattice(cube(), (0.5,))
     monkeypatch.setattr("zigp.prediction._CELLS_AT_ONCE", 13)  # an hour, three latitudes at a time
@@ -127,6 +128,7 @@ def test_the_chance_of_little_is_that_of_rows(fitted):
     assert answer.attrs["long_name"] == "probability that rain is at most 1.5 mm"
 
 
+@pytest.mark.slow
 def test_over_dask_nothing_runs_before_it_is_asked_for(fitted):
     ran = []
 
@@ -157,6 +159,7 @@ def test_over_dask_nothing_runs_before_it_is_asked_for(fitted):
     xr.testing.assert_allclose(part, expected["mean"].isel(time=slice(0, 6), lon=slice(0, 2)))
 
 
+@pytest.mark.slow
 def test_stations_are_known_by_their_coordinates():
     rng = np.random.default_rng(1)
     rain = xr.DataArray(
@@ -200,6 +203,7 @@ def test_whole_numbers_are_an_axis_unless_they_count_or_name(own, other, known_b
     assert list(axes_of(series)["year"]) == known_by
 
 
+@pytest.mark.slow
 def test_other_calendars_are_kept():
     when = xr.date_range("2001-02-26", periods=8, calendar="360_day", freq="D", use_cftime=True)
     assert isinstance(when[0], cftime.datetime)
@@ -213,6 +217,7 @@ def test_other_calendars_are_kept():
         model.predict(plain)
 
 
+@pytest.mark.slow
 def test_weights_follow_their_dimensions():
     weight = xr.DataArray(np.arange(12.0), dims="time")
     model = SparseGPRegressor(**QUICK).fit(cube(), sample_weight=weight)

@@ -82,6 +82,10 @@ CASES = {
 POSITIVE = ["hurdle_lognormal", "hurdle_gamma"]
 COUNTS = ["zip", "zinb"]
 each = pytest.mark.parametrize("name", list(CASES))
+# Poisson draws take long to compile; those of the negative binomial use them too.
+each_drawn = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "zip" else n for n in CASES]
+)
 
 
 @pytest.fixture
@@ -192,7 +196,7 @@ def test_derivatives_agree_with_differences(name, marginals):
         assert along == pytest.approx(float(difference), rel=2e-5)
 
 
-@each
+@each_drawn
 def test_the_distribution_is_that_of_draws(name, marginals):
     likelihood, _, _ = CASES[name]
     rng, n = np.random.default_rng(0), 60_000
@@ -302,7 +306,7 @@ def _square(g, a):
     return a * g * g
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_drawn
 def test_what_is_clean_is_the_mean_of_what_is_observed(name):
     likelihood = CASES[name][0]
     n = 40_000

@@ -127,9 +127,9 @@ def _slopes(model: Model, batch: Batch, name: str):
 @pytest.mark.parametrize(
     ("name", "noise"),
     [
-        pytest.param("f", None, id="f"),
+        pytest.param("f", None, id="f", marks=pytest.mark.slow),
         pytest.param("W", None, id="W"),
-        pytest.param("f", np.array([0.4, 0.6]), id="f-latent noise"),
+        pytest.param("f", np.array([0.4, 0.6]), id="f-latent noise", marks=pytest.mark.slow),
         pytest.param("W", np.array([0.4, 0.6]), id="W-latent noise", marks=pytest.mark.slow),
     ],
 )
@@ -190,6 +190,7 @@ MODELS = {
 QUICK = (("gaussian", "dense"), ("gated", "diagonal"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "covariance"),
     [
@@ -234,6 +235,7 @@ def test_a_shorter_step_mixes_natural_parameters():
     np.testing.assert_allclose(mixed @ np.ravel(part.latents["f"].q_mean), b, rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_a_kronecker_q_is_left_to_adam():
     model, batch = random_zigp(6, "kronecker"), masked(6)[0]
     assert not any(has_steps(latent) for latent in model.latents.values())
@@ -243,6 +245,7 @@ def test_a_kronecker_q_is_left_to_adam():
     np.testing.assert_array_equal(fit.bounds, adam.bounds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("covariance", "size"),
     [
@@ -262,6 +265,7 @@ def test_training_by_natural_gradients_gets_at_least_as_far_as_adam(covariance, 
     assert bound(natural.model, batch) > bound(adam.model, batch) - (0.0 if size is None else 0.05)
 
 
+@pytest.mark.slow
 def test_what_is_held_is_not_stepped():
     model, batch = random_zigp(8), masked(8)[0]
     settings = Settings(steps=3, method="natural", fixed=("g.q", "kernel"))

@@ -123,6 +123,7 @@ def test_what_is_known_of_one_output_tells_of_the_other():
     np.testing.assert_array_equal(filled[:150], Y[:150])
 
 
+@pytest.mark.slow
 def test_missing_outputs_are_predicted():
     X, Y = two_outputs(200)
     Y[100:, 1] = np.nan
@@ -202,6 +203,7 @@ def test_a_network_on_a_lattice():
     assert np.sqrt(np.nanmean((model.predict(X) - Y) ** 2)) < 0.4
 
 
+@pytest.mark.slow
 def test_one_failed_restart_does_not_spoil_the_rest():
     X, Y = two_outputs()
     few = {"n_restarts": 3, "steps": 60, "method": "adam"}  # far from where they end

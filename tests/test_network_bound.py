@@ -95,7 +95,14 @@ def test_bound_is_the_papers_written_out_by_hand(weights, seed):
     np.testing.assert_allclose(bound(model, batch), by_hand(model, batch), rtol=1e-9)
 
 
-@pytest.mark.parametrize(("weights", "latents"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    ("weights", "latents"),
+    [
+        (True, True),
+        pytest.param(True, False, marks=pytest.mark.slow),
+        pytest.param(False, True, marks=pytest.mark.slow),
+    ],
+)
 def test_bound_is_within_the_error_of_monte_carlo(weights, latents):
     model, batch = random_network(5, weights=weights, latents=latents), random_outputs(5)
     rng, n = np.random.default_rng(0), 40_000
@@ -189,6 +196,7 @@ def mapped_families(model: Model, change: dict) -> Model:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latent_noise", [None, np.array([0.4, 0.4])])
 def test_relabelling_latents_changes_nothing(latent_noise):
     model, batch = random_network(8, latents=True, latent_noise=latent_noise), random_outputs(8)
@@ -216,6 +224,7 @@ def test_flipping_the_sign_of_a_latent_and_its_weights_changes_nothing(latent_no
     np.testing.assert_allclose(after.mean, before.mean, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "latent_noise", [pytest.param(None, marks=pytest.mark.slow), np.array([0.4, 0.6])]
 )

@@ -171,7 +171,14 @@ def masked(seed: int = 0):
     return cells, rows
 
 
-@pytest.mark.parametrize("covariance", ["diagonal", "dense", "kronecker"])
+@pytest.mark.parametrize(
+    "covariance",
+    [
+        "diagonal",
+        pytest.param("dense", marks=pytest.mark.slow),
+        pytest.param("kronecker", marks=pytest.mark.slow),
+    ],
+)
 def test_a_masked_lattice_is_its_cells_as_rows(covariance):
     model = random_zigp(3, covariance)
     cells, rows = masked()
@@ -255,6 +262,7 @@ class GatedNoise(Likelihood):
         return s + jnp.sqrt(self.low + self.high * gate**2) * jax.random.normal(key, s.shape)
 
 
+@pytest.mark.slow
 def test_a_likelihood_can_take_gate_and_latent_apart():
     """The bound needs no change for it: without σ₁ it is the Gaussian's, with it Monte Carlo's."""
     model = random_zigp(5)

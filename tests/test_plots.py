@@ -429,6 +429,7 @@ def test_component_maps_on_a_lattice_of_stations_and_hours(rain):
 # -- networks -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_network_panels_show_every_latent_weight_support_and_output(network):
     model, X, Y = network
     figure = Figure()
@@ -605,6 +606,7 @@ def test_bound_shows_other_restarts_behind(network, ax):
 # -- axes and figures ---------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_without_axes_pyplots_own_are_used(curve):
     model, X, y = curve
     _, (left, right) = plt.subplots(1, 2)
@@ -616,6 +618,7 @@ def test_without_axes_pyplots_own_are_used(curve):
     assert plt.get_fignums() == [*before, axes[0, 0].figure.number]
 
 
+@pytest.mark.slow
 def test_a_figure_of_ones_own_needs_no_pyplot():
     code = (
         "import sys, numpy as np\n"

@@ -174,6 +174,7 @@ def answered(task):
     return np.stack(fitted.predict(X, return_std=True))
 
 
+@pytest.mark.slow
 def test_fits_in_threads_give_what_they_give_one_after_another():
     tasks = TASKS[:3] * 2
     apart = [answered(task) for task in tasks[:3]] * 2

@@ -299,6 +299,7 @@ def test_all_kinds_of_data_have_a_page(kind, tmp_path):
     assert "Always zero" in text
 
 
+@pytest.mark.slow
 def test_what_has_no_report_is_told(rain, model, tmp_path):
     X, y = rain[["lat", "lon", "hour"]], rain["rain_mm"].to_numpy()
     arrays = SparseGPRegressor(steps=2, n_inducing=5).fit(X.to_numpy(), y)
@@ -411,6 +412,7 @@ def test_the_page_reads_well_at_the_width_of_a_phone(browser, page):
     kept(browser, "report-phone")
 
 
+@pytest.mark.slow
 def test_text_from_the_data_is_shown_and_never_run(browser, rain, tmp_path):
     X = rain[["lat", "lon", "hour"]].rename(columns={"lat": HOSTILE})
     y = rain["rain_mm"].to_numpy()

@@ -39,6 +39,7 @@ def test_length_scales_beyond_the_data_or_below_their_spacing(length, words):
     assert words in said(model, X, WAVE)
 
 
+@pytest.mark.slow
 def test_inducing_points_on_top_of_each_other():
     twice = np.concatenate([X, X + 1e-7])
     model = SparseGPRegressor(n_inducing=240, learn_inducing=False, steps=300)
@@ -56,11 +57,13 @@ def test_noise_at_its_floor():
     assert "The noise is at its floor" in said(model, X, np.full(120, 3.0))
 
 
+@pytest.mark.slow
 def test_a_hurdle_speaks_for_both_parts():
     model = HurdleGPRegressor(n_inducing=8, steps=30, schedule="constant").fit(X, ON_AND_OFF)
     assert {line.split(":")[0] for line in model.sanity()} == {"Zero or not", "Amounts"}
 
 
+@pytest.mark.slow
 def test_networks_are_looked_at_latent_by_latent():
     Y = np.column_stack([WAVE, WAVE**2])
     model = GPNetworkRegressor(

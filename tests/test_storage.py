@@ -62,7 +62,7 @@ def saved(tmp_path_factory):
 
 
 # What takes long to compile. A network comes back from its file in test_network too.
-LONG = ("groups", "network", "zinb")
+LONG = ("gated", "groups", "hurdle", "network", "zinb")
 
 
 @pytest.mark.parametrize(
@@ -222,6 +222,7 @@ def test_damaged_offsets_are_told(saved, tmp_path):
         zigp.load(path)
 
 
+@pytest.mark.slow
 def test_settings_may_be_numpy_and_pandas(tmp_path):
     model = zigp.ZeroInflatedGPRegressor(
         steps=np.int64(2), n_inducing=np.int64(4), inputs=X.columns, resolution=np.float64(0.1)

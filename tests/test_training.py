@@ -229,6 +229,7 @@ def test_impossible_settings_are_named(settings, message):
         Settings(**settings)
 
 
+@pytest.mark.slow
 def test_solves_side_by_side_do_not_hang():
     """vmap over models, inside a loop, with gradients: what deadlocks jaxlib 0.10 on two cores.
 

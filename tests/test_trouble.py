@@ -174,12 +174,12 @@ def _check(name: str, what: str, model, mean: np.ndarray, y: np.ndarray) -> None
             assert np.corrcoef(mean, wet)[0, 1] > 0.5
 
 
-# The network's program takes the longest to compile.
-QUICK = ["zigp", "gp", "hurdle", "classes"]
+# The others take long to compile.
+QUICK = ("zigp", "gp")
 
 
 @pytest.mark.parametrize(
-    "name", [*QUICK, pytest.param("network", marks=pytest.mark.slow, id="network")]
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in ESTIMATORS]
 )
 def test_trouble_in_plain_shapes(name):
     """All in one test, since all run the same compiled programs."""
@@ -234,6 +234,7 @@ def typed(folder: Path, what: str, *more: str) -> str:
     return said[0]
 
 
+@pytest.mark.slow
 def test_trouble_at_the_command_line(tmp_path):
     for what in TROUBLE:
         if what != "a learning rate of 100":  # which is no option
