@@ -105,6 +105,7 @@ def test_a_hundred_fits_cover_what_the_page_says(name, written):
         assert found["observation"]["coverage"][level][0] > least
 
 
+@pytest.mark.slow
 def test_the_exact_posterior_of_a_single_reading_is_that_of_a_sum_over_a_grid():
     """The sampler that q is compared with, where the answer can be summed up by hand."""
     from exact_posterior import ExactZeroInflated

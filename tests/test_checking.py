@@ -212,6 +212,7 @@ def test_every_fold_is_fitted_and_scored():
     assert len(by_site) == 3
 
 
+@pytest.mark.slow
 def test_arviz_reads_the_export():
     X = np.linspace(0, 6, 30)[:, None]
     y = np.maximum(np.sin(X[:, 0]), 0)

@@ -287,6 +287,7 @@ X = np.linspace(0, 10, 60)[:, None]
 Y = np.where(X[:, 0] > 4, 2.0 + np.sin(X[:, 0]), 0.0)
 
 
+@pytest.mark.slow
 def test_a_hurdle_does_not_train_its_first_part_again(tmp_path):
     """Interrupted in the second part, it keeps both, and goes on with the second alone."""
     folder = tmp_path / "kept"

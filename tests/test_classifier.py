@@ -88,6 +88,7 @@ def test_one_class_is_predicted_for_sure_and_three_are_refused():
         SparseGPClassifier().fit(X, np.arange(40) % 3)
 
 
+@pytest.mark.slow
 def test_drawn_labels_are_as_frequent_as_predicted():
     model, at = gp_classification(random_latent(4)), random_lattice(5, (2, 3))
     g = model.latents["g"].draw(jax.random.key(0), at, 8000)

@@ -45,6 +45,7 @@ def test_demo_prints_scores_and_saves_a_figure_as_the_readme_says(tmp_path):
     assert progress in done.stderr  # apart from the results
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path):
     (tmp_path / "taken").write_text("")
     done = run("demo", "--out", "taken/folder", cwd=tmp_path)
@@ -53,6 +54,7 @@ def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_figure_that_cannot_be_written_is_said_before_the_fit(tmp_path):
     (tmp_path / "zigp-demo" / "rain.png").mkdir(parents=True)
     done = run("demo", cwd=tmp_path)

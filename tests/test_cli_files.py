@@ -186,6 +186,7 @@ def test_models_side_by_side(zigp, files):
     assert all(row["rmse"] > 0 for row in found["rows"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "gated",
     [False, pytest.param(True, marks=pytest.mark.slow)],  # counts take long to compile

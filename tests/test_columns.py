@@ -149,6 +149,7 @@ def test_a_hurdle_of_times_is_a_hurdle_of_hours():
     assert model.elbo(times, Y) == pytest.approx(other.elbo(hours, Y), rel=1e-9)
 
 
+@pytest.mark.slow
 def test_longitude_may_come_first():
     rng = np.random.default_rng(1)
     X, y = rng.uniform([20, 60], [25, 65], size=(60, 2)), rng.normal(size=60)

@@ -27,8 +27,9 @@ from zigp import (
 )
 
 SMALL = {"steps": 200, "n_inducing": 8, "learning_rate": 0.1}
-PLAIN = [SparseGPRegressor(**SMALL), SparseGPClassifier(**SMALL)]
+PLAIN = [SparseGPRegressor(**SMALL)]
 HEAVIER = [
+    SparseGPClassifier(**SMALL),
     HurdleGPRegressor(**SMALL),
     ZeroInflatedGPRegressor(**SMALL),
     GPNetworkRegressor(1, **SMALL | {"n_inducing": 6}, n_restarts=1),
@@ -96,6 +97,7 @@ Y = np.where(X["a"] > 3, np.sin(X["b"]) + 2.0, 0.0).round(2)
 FIT = {"steps": 30, "n_inducing": 8}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [SparseGPRegressor, ZeroInflatedGPRegressor, HurdleGPRegressor])
 def test_weights_are_repetitions_in_the_bound(make):
     weight = np.tile([0, 1, 2], 30)
@@ -121,6 +123,7 @@ def test_models_work_inside_pipelines_searches_and_stacks():
     assert stack.fit(X, Y).score(X, Y) > LinearRegression().fit(X, Y).score(X, Y)
 
 
+@pytest.mark.slow
 def test_group_splitters_and_weights_reach_the_model():
     groups = (X["a"] // 2).astype(int)
     with sklearn.config_context(enable_metadata_routing=True):

@@ -82,18 +82,17 @@ print("the same")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "todo",
     [
         "same_gradients(random_zigp(0), lattice); same_gradients(random_zigp(0), rows)",
-        pytest.param(
-            "same_path(random_zigp(0), lattice, method='natural')", marks=pytest.mark.slow
-        ),
-        pytest.param("same_gradients(*network)", marks=pytest.mark.slow),
-        pytest.param("same_path(*network, method='natural')", marks=pytest.mark.slow),
-        pytest.param("same_path(random_zigp(0), rows)", marks=pytest.mark.slow),
-        pytest.param("minibatches(random_zigp(0), rows)", marks=pytest.mark.slow),
-        pytest.param("restarts(rows)", marks=pytest.mark.slow),
+        "same_gradients(*network)",
+        "same_path(random_zigp(0), lattice, method='natural')",
+        "same_path(random_zigp(0), rows)",
+        "same_path(*network, method='natural')",
+        "minibatches(random_zigp(0), rows)",
+        "restarts(rows)",
     ],
 )
 def test_four_devices_find_what_one_finds(todo):

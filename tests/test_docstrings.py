@@ -200,6 +200,7 @@ def names_of_modules() -> list:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("module", "one"), names_of_modules())
 def test_examples_of_modules_run(module, one, request, monkeypatch):
     if one.__name__ in NEEDS_THE_DATA:

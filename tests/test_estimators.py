@@ -107,6 +107,7 @@ def test_quantiles_and_intervals(fitted):
     np.testing.assert_allclose(interval["upper"], q[0.95], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_plain_regression_has_normal_quantiles():
     X, y = on_and_off()
     model = SparseGPRegressor(**FAST).fit(X, y)
@@ -209,6 +210,7 @@ def rain_like(seed: int = 0, stations: int = 8, hours: int = 30):
 SPACE_TIME = {"column_groups": {"space": [0, 1], "time": [2]}, "latlon": [0, 1], "steps": 60}
 
 
+@pytest.mark.slow
 def test_a_table_that_is_a_lattice_is_fitted_as_one_with_the_same_result(monkeypatch):
     X, y = rain_like()
     model = ZeroInflatedGPRegressor(**SPACE_TIME).fit(X, y)
@@ -231,6 +233,7 @@ def test_every_covariance_fits_a_lattice(covariance):
     assert model.sample(X, 3, random_state=0).shape == (3, len(X))
 
 
+@pytest.mark.slow
 def test_latitude_and_longitude_give_lengthscales_in_km():
     X, y = rain_like()
     model = SparseGPRegressor(**SPACE_TIME).fit(X, y)
@@ -317,6 +320,7 @@ def test_frames_are_understood_and_their_index_kept():
         model.predict(frame[["hour", "lat", "lon"]])
 
 
+@pytest.mark.slow
 def test_warm_start_goes_on_from_where_it_was():
     X, y = on_and_off()
     model = ZeroInflatedGPRegressor(**FAST, warm_start=True, schedule="constant", tol=0.0).fit(X, y)
@@ -359,6 +363,7 @@ def test_inducing_inputs_can_be_kept_where_they_were_placed():
     assert not np.allclose(Z[0], Z[2])
 
 
+@pytest.mark.slow
 def test_a_diverging_fit_warns_and_keeps_finite_parameters():
     X, y = on_and_off()
     model = ZeroInflatedGPRegressor(

@@ -14,8 +14,8 @@ from zigp.families import FAMILIES, chosen_family, resolution_of
 from zigp.training import Settings, train, train_restarts
 
 N, NEW = 900, 3000
-# Each takes a while to compile: the others run with the slow tests. Other rooms fit the default.
-EVERY_TIME = ("hurdle_lognormal",)
+# Each takes a while to compile, and to draw from.
+LATE = [pytest.param(family, marks=pytest.mark.slow) for family in FAMILIES]
 
 
 def draw(family: str, rng: np.random.Generator, effort, n: int = N):
@@ -37,13 +37,7 @@ def draw(family: str, rng: np.random.Generator, effort, n: int = N):
     return pd.DataFrame({"x": x, "effort": np.broadcast_to(effort, n)}), drawn.astype(float)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        family if family in EVERY_TIME else pytest.param(family, marks=pytest.mark.slow)
-        for family in FAMILIES
-    ],
-)
+@pytest.fixture(scope="module", params=LATE)
 def fitted(request):
     rng = np.random.default_rng(0)
     X, y = draw(request.param, rng, 1.0)
@@ -290,13 +284,7 @@ def test_an_index_is_as_uncertain_as_its_draws(fitted):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "family",
-    [
-        family if family in EVERY_TIME else pytest.param(family, marks=pytest.mark.slow)
-        for family in FAMILIES
-    ],
-)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_restarts_together_are_restarts_one_by_one(family):
     X, y = draw(family, np.random.default_rng(0), 1.0, 60)
     first = ZeroInflatedGPRegressor(likelihood=family, inputs="x", n_inducing=6, steps=1).fit(X, y)

@@ -7,7 +7,7 @@ from fuzz import COMMANDS, KINDS, SHARES, call, generated
 from fuzz.__main__ import cases, outcome_of
 from fuzz.running import listing
 
-_HERE = {"csv": 25, "parquet": 12, "lattice": 8, "model": 30, "forged": 4, "toml": 16}
+_HERE = {"csv": 15, "parquet": 8, "lattice": 8, "model": 30, "forged": 4, "toml": 16}
 _HERE |= {"command": 20, "settings": 4}
 
 

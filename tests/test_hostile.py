@@ -184,6 +184,7 @@ def test_a_table_with_a_column_of_any_name_is_predicted_at(name, tmp_path):
     assert sorted(listing(tmp_path)) == ["data.csv", "p.csv", "ready.zigp"]
 
 
+@pytest.mark.slow
 def test_text_from_data_stays_text_in_the_report(tmp_path):
     """The names of columns, targets, units and files, as a page and as a command to paste."""
     script, image = "</script><script>alert(1)</script>", "<img src=x onerror=alert(1)>"

@@ -83,6 +83,7 @@ def test_quantiles_pass_over_the_atom(fitted):
     assert (table[0.5] > 0).any()
 
 
+@pytest.mark.slow
 def test_draws_are_as_often_zero_and_as_large_as_predicted(fitted):
     draws = fitted.sample(X_NEW, 3000, random_state=1)
     np.testing.assert_allclose((draws == 0).mean(axis=0), fitted.prob_zero(X_NEW), atol=0.04)
@@ -98,6 +99,7 @@ def test_the_bound_is_that_of_both_parts(fitted):
     assert zeros == pytest.approx(fitted.classifier_.elbo(X[:3], np.zeros(3, int)))
 
 
+@pytest.mark.slow
 def test_all_zeros_and_no_zeros_are_fitted_too():
     X, _ = bumps(60)
     nothing = HurdleGPRegressor(steps=5, n_inducing=15).fit(X, np.zeros(60))

@@ -70,8 +70,7 @@ FITS = {
     ),
 }  # fmt: skip
 
-# Of sizes that no other has: programs of their own are compiled for them, which takes longer for
-# the zero-inflated model.
+# Of sizes that no other has: programs of their own are compiled for them.
 OTHER_SIZES = {
     "a constant column in X", "a column of levels", "fewer rows than inducing points",
     "the same row many times", "one row", "a column of times",
@@ -94,7 +93,7 @@ def test_errors_say_what_is_wrong(estimator, name):
         pytest.param(estimator, name, marks=[pytest.mark.slow] * late)
         for estimator in ESTIMATORS
         for name in FITS
-        for late in [name in OTHER_SIZES and estimator is ZeroInflatedGPRegressor]
+        for late in [name in OTHER_SIZES]
     ],
 )
 def test_fits_predict_what_the_table_says(estimator, name):

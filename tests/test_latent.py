@@ -108,6 +108,7 @@ def test_three_groups_of_columns():
         np.testing.assert_allclose(np.ravel(cells.var), rows.var, atol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("covariance", COVARIANCES)
 def test_five_groups_of_columns(covariance):
     columns = tuple((i,) for i in range(5))
@@ -159,6 +160,7 @@ def test_draws_have_the_moments_of_q(covariance, path):
     np.testing.assert_allclose(draws.var(axis=0), moments.var, rtol=5 * np.sqrt(2 / n))
 
 
+@pytest.mark.slow
 def test_draws_are_joint():
     """Covariance between inputs matches K(X,X) − AᵀA + AᵀSA on full matrices, on both paths."""
     latent = random_latent(11, covariance="dense", jitter=1e-10)

@@ -121,6 +121,7 @@ def test_a_dataset_is_predicted_on_the_axes_that_the_model_knows(fitted):
     assert fitted.predict_lattice(plain, ())["mean"].dims == ("time", "row", "lon")
 
 
+@pytest.mark.slow
 def test_the_chance_of_little_is_that_of_rows(fitted):
     rows = cube().to_dataframe().reset_index()[["time", "lat", "lon"]]
     answer = fitted.predict_lattice(cube(), (), below=1.5)["prob_below"]
@@ -230,6 +231,7 @@ def test_weights_follow_their_dimensions():
     np.testing.assert_allclose(model.bounds_, same.bounds_, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_coordinates_in_chunks_of_their_own_do_no_harm(fitted):
     target = cube().chunk({"time": 6})
     target = target.assign_coords(height=("time", da.zeros(12, chunks=3)))

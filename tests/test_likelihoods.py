@@ -82,9 +82,9 @@ CASES = {
 POSITIVE = ["hurdle_lognormal", "hurdle_gamma"]
 COUNTS = ["zip", "zinb"]
 each = pytest.mark.parametrize("name", list(CASES))
-# Poisson draws take long to compile; those of the negative binomial use them too.
+# Draws of Poisson numbers take long to compile.
 each_drawn = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n == "zip" else n for n in CASES]
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in COUNTS else n for n in CASES]
 )
 
 

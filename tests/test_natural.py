@@ -84,7 +84,7 @@ def test_sums_over_three_groups_and_over_axes_a_latent_does_not_see():
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=DATA)
-@pytest.mark.parametrize("covariance", ["dense", "diagonal"])
+@pytest.mark.parametrize("covariance", ["diagonal", pytest.param("dense", marks=pytest.mark.slow)])
 def test_a_step_for_f_is_the_closed_form(which, covariance):
     """H = I + A diag(E[c²]/σ²) Aᵀ and m = H⁻¹ A (E[c] (y) − E[c²] β)/σ², with c = Φ(g)."""
     model, batch = random_zigp(0, covariance), masked(0)[which]
@@ -124,13 +124,14 @@ def _slopes(model: Model, batch: Batch, name: str):
     return jax.grad(of)((latent.q_mean, latent.q_cov))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "noise"),
     [
-        pytest.param("f", None, id="f", marks=pytest.mark.slow),
+        pytest.param("f", None, id="f"),
         pytest.param("W", None, id="W"),
-        pytest.param("f", np.array([0.4, 0.6]), id="f-latent noise", marks=pytest.mark.slow),
-        pytest.param("W", np.array([0.4, 0.6]), id="W-latent noise", marks=pytest.mark.slow),
+        pytest.param("f", np.array([0.4, 0.6]), id="f-latent noise"),
+        pytest.param("W", np.array([0.4, 0.6]), id="W-latent noise"),
     ],
 )
 def test_the_last_of_a_network_to_step_is_at_its_optimum(name, noise):
@@ -286,6 +287,7 @@ def test_restarts_step_as_they_would_alone():
         np.testing.assert_allclose(fit.bounds, alone.bounds, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_exposure_is_part_of_the_step():
     """A latent whose amount is multiplied by an effort is stepped through that product."""
     rng = np.random.default_rng(10)

@@ -139,6 +139,7 @@ def test_a_shared_family_has_one_set_of_inducing_inputs():
     assert shared.inducing[0].offset.ndim == 2
 
 
+@pytest.mark.slow
 def test_the_program_does_not_grow_with_the_network():
     """Q = 2, P = 3 and Q = 6, P = 20 trace to the same number of operations."""
 
@@ -268,6 +269,7 @@ def test_missing_outputs_are_as_if_left_out(latent_noise):
         np.testing.assert_allclose(a, b, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("latent_noise", [None, np.array([0.4, 0.6])])
 def test_a_row_without_outputs_changes_nothing(latent_noise):
     model, batch = random_network(11, latent_noise=latent_noise), random_outputs(11)
@@ -290,6 +292,7 @@ def test_networks_on_a_lattice_and_with_shared_inducing_inputs():
         np.testing.assert_allclose(on_lattice, bound(model, rows), rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_the_gamma_prior_counts_relative_lengthscales():
     model, batch = random_network(13), random_outputs(13)
     with_prior = dataclasses.replace(model, priors=(("g", 3.0, 1.0),))
@@ -393,6 +396,7 @@ def test_conditioning_on_known_outputs_is_gaussian_conditioning_when_the_weights
     np.testing.assert_allclose(got.var[:, 0], expected_var, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_latent_noise_is_shared_by_the_outputs_of_a_site():
     """Moments at a new site are those of W (f + e), by Monte Carlo."""
     s = np.array([0.4, 0.7])

@@ -109,6 +109,7 @@ def test_bound_stays_below_the_evidence_of_one_point_and_comes_close(y, beta):
     assert evidence - 0.5 < highest_bound(model, batch) <= evidence + 1e-9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("y", [(0.0, 0.0), (0.9, 0.4), (-1.0, 1.5)])
 def test_bound_stays_below_the_evidence_of_two_points_and_comes_close(y):
     x, noise, beta = np.array([[0.0], [0.7]]), 0.15, -0.3
@@ -171,14 +172,8 @@ def masked(seed: int = 0):
     return cells, rows
 
 
-@pytest.mark.parametrize(
-    "covariance",
-    [
-        "diagonal",
-        pytest.param("dense", marks=pytest.mark.slow),
-        pytest.param("kronecker", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("covariance", ["diagonal", "dense", "kronecker"])
 def test_a_masked_lattice_is_its_cells_as_rows(covariance):
     model = random_zigp(3, covariance)
     cells, rows = masked()

@@ -149,6 +149,7 @@ def test_fit_1d_over_times_keeps_them(ax):
     assert axes[1, 0].get_ylabel() == "log of amount"
 
 
+@pytest.mark.slow
 def test_fit_1d_of_a_hurdle_shows_what_it_predicts(ax):
     X, y = one_input()
     hurdle = HurdleGPRegressor(**SMALL).fit(X, np.where(y > 0.5, y, 0.0))
@@ -189,6 +190,7 @@ def test_components_1d_shows_every_part_beside_its_kernel(curve):
     assert [one.get_ylabel() for one in axes[:2, 0]] == ["catch", "catch"]
 
 
+@pytest.mark.slow
 def test_one_dimension_is_asked_for(rain, curve, network, ax):
     model, X, y = rain
     with pytest.raises(ValueError, match=r"one input; this one has 3 \(lat, lon, hour\)"):
@@ -453,6 +455,7 @@ def test_network_panels_show_every_latent_weight_support_and_output(network):
     assert axes[0, 0].get_ylabel() == "y"
 
 
+@pytest.mark.slow
 def test_network_panels_show_what_is_asked_for(network):
     model, X, _ = network
     axes = plots.network_panels(
@@ -593,6 +596,7 @@ def test_bound_over_steps_and_seconds(curve, ax):
         plots.bound(model, by="hours", ax=ax)
 
 
+@pytest.mark.slow
 def test_bound_shows_other_restarts_behind(network, ax):
     model = network[0]
     plots.bound(model, ax=ax)

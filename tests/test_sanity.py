@@ -18,6 +18,7 @@ def said(model, X, y):
     return " ".join(model.fit(X, y).sanity())
 
 
+@pytest.mark.slow
 def test_a_good_fit_has_nothing_to_say():
     assert SparseGPRegressor(n_inducing=15).fit(X, WAVE).sanity() == []
     assert ZeroInflatedGPRegressor(n_inducing=15, steps=1500).fit(X, ON_AND_OFF).sanity() == []

@@ -62,7 +62,7 @@ def saved(tmp_path_factory):
 
 
 # What takes long to compile. A network comes back from its file in test_network too.
-LONG = ("gated", "groups", "hurdle", "network", "zinb")
+LONG = ("classes", "gated", "groups", "hurdle", "network", "zinb")
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def test_training_raises_the_bound_and_records_it():
     assert not fit.failed
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_bits():
     _, rows = masked()
     settings = Settings(steps=30, batch_size=7, seed=3)
@@ -103,6 +104,7 @@ def test_each_group_follows_its_own_rate():
     assert fit.model.likelihood.excess != model.likelihood.excess
 
 
+@pytest.mark.slow
 def test_adam_steps_have_the_size_the_schedule_says():
     """Adam's first step is the learning rate; a schedule of one's own scales it."""
     model = gp_regression(random_latent(0), Gaussian.of_variance(5.0))
@@ -120,7 +122,7 @@ def test_adam_steps_have_the_size_the_schedule_says():
     assert float(late) == pytest.approx(0.01)
 
 
-@pytest.mark.parametrize("when", [49, 99])
+@pytest.mark.parametrize("when", [49, pytest.param(99, marks=pytest.mark.slow)])
 def test_parameters_are_kept_only_if_their_bound_is_finite(when):
     """A step that explodes at the end of a chunk is noticed there, not by a prediction of NaN."""
     model, (cells, _) = random_zigp(3), masked()

@@ -175,7 +175,7 @@ def _check(name: str, what: str, model, mean: np.ndarray, y: np.ndarray) -> None
 
 
 # The others take long to compile.
-QUICK = ("zigp", "gp")
+QUICK = ("gp",)
 
 
 @pytest.mark.parametrize(
