@@ -17,6 +17,7 @@ COLUMNS = ((0, 1), (2,))
 # Compiled whole, once for all models of a structure: left to themselves, each of their operations
 # is compiled alone, which takes longer.
 bound = eqx.filter_jit(objective.bound)
+whole_objective = eqx.filter_jit(objective.objective)
 natural_sweep = eqx.filter_jit(natural.natural_sweep)
 
 

@@ -48,7 +48,7 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize(
-    "name", ["adam", "minibatches", pytest.param("natural", marks=pytest.mark.slow)]
+    "name", ["adam", *(pytest.param(n, marks=pytest.mark.slow) for n in ("natural", "minibatches"))]
 )
 def test_an_interrupted_fit_goes_on_to_the_same_bits(name, tmp_path):
     settings, data = SETTINGS[name], masked(0)[1]
@@ -176,6 +176,7 @@ def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path, monkeypatc
     same(again.model, train(random_zigp(0), data, Settings(steps=200, tol=0.0)).model)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adam", "minibatches"])
 def test_a_fit_that_was_killed_after_its_last_step_ends_where_it_had_ended(name, tmp_path):
     """The bound has settled in the checkpoint: another chunk would give other bits."""

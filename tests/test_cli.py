@@ -127,6 +127,7 @@ def test_a_closed_standard_output_is_told(tmp_path):
     assert done.stderr == "Standard output is closed: choose a file as --out.\n"
 
 
+@pytest.mark.slow
 def test_reproduce_says_where_the_data_are_missing(tmp_path):
     (tmp_path / "empty").mkdir()
     done = run("reproduce", "toy", "--data-dir", "empty", "--out", "out", cwd=tmp_path)

@@ -145,6 +145,7 @@ def test_info_says_it_in_words_and_for_programs(tmp_path):
     assert "adam in float64\n" in in_process(["info", "two.zigp"], tmp_path).out
 
 
+@pytest.mark.slow
 def test_a_stream_is_told_by_its_size(tmp_path):
     frame = pd.DataFrame({"x": X[:, 0], "y": Y})
     frame.to_parquet(tmp_path / "rows.parquet")

@@ -26,8 +26,6 @@ ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 WITH_CODE = [page for page in PAGES if blocks(page.read_text())]
-# Those that fit little enough for every day.
-QUICK = {"index"}
 # Pictures that no page draws: `zigp demo` draws the first, benchmarks the others.
 BY_SCRIPTS = {"convergence", "demo", "streaming", "calibration", "calibration-rain"}
 
@@ -36,18 +34,8 @@ def name_of(page: Path) -> str:
     return page.relative_to(DOCS).with_suffix("").as_posix()
 
 
-def cases() -> list:
-    return [
-        pytest.param(
-            page,
-            id=name_of(page),
-            marks=[] if name_of(page) in QUICK else [pytest.mark.slow],
-        )
-        for page in WITH_CODE
-    ]
-
-
-@pytest.mark.parametrize("page", cases())
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
 def test_code_in_pages_runs_and_prints_and_draws_what_it_says(page, tmp_path, monkeypatch):
     import matplotlib
 

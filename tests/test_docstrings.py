@@ -176,6 +176,7 @@ def test_examples_of_methods_run(estimator, method):
     assert found.failed == 0 < found.attempted, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("what", "estimator"),
     [

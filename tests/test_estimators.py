@@ -118,6 +118,7 @@ def test_plain_regression_has_normal_quantiles():
     np.testing.assert_allclose(model.prob_below(X_NEW, 1.0), norm.cdf(1.0, mean, sd), atol=1e-12)
 
 
+@pytest.mark.slow
 def test_samples_follow_the_predicted_distribution_and_hang_together(fitted):
     n = 4000
     draws = fitted.sample(X_NEW, n, random_state=0)
@@ -131,6 +132,7 @@ def test_samples_follow_the_predicted_distribution_and_hang_together(fitted):
     assert near > 0.4 > abs(far)
 
 
+@pytest.mark.slow
 def test_aggregates_sum_the_draws(fitted):
     by = np.where(X_NEW[:, 0] > 0, "right", "left")
     weights = np.linspace(0.5, 1.5, len(X_NEW))

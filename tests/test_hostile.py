@@ -319,6 +319,7 @@ def test_more_draws_than_a_table_has_columns_are_refused(tmp_path):
     assert "--draws" in answer.said
 
 
+@pytest.mark.slow
 def test_predictions_that_are_no_numbers_are_told(tmp_path):
     nan = {"float": "nan"}
     (tmp_path / "m.zigp").write_bytes(_changed(_content("y_scale_", nan)))

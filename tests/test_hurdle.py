@@ -111,6 +111,7 @@ def test_all_zeros_and_no_zeros_are_fitted_too():
     np.testing.assert_array_equal(everything.predict(X), everything.regressor_.predict(X))
 
 
+@pytest.mark.slow
 def test_a_classifier_that_finds_no_amounts_says_so():
     rng = np.random.default_rng(0)
     X, y = rng.uniform(0, 1, (80, 1)), np.where(np.arange(80) % 20 == 0, 1.0, 0.0)

@@ -94,6 +94,7 @@ def test_a_latent_that_sees_only_space_is_constant_in_time():
     np.testing.assert_allclose(np.ravel(moments.mean), rows.mean, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_three_groups_of_columns():
     kernels = (SquaredExponential(0.8), Matern32(0.9), SquaredExponential(1.2))
     columns = ((0,), (1,), (2,))
@@ -147,7 +148,7 @@ def test_no_kronecker_product_is_formed():
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
-@pytest.mark.parametrize("path", ["rows", "lattice"])
+@pytest.mark.parametrize("path", [pytest.param("rows", marks=pytest.mark.slow), "lattice"])
 def test_draws_have_the_moments_of_q(covariance, path):
     latent = random_latent(9, covariance=covariance, prior_mean=0.5)
     lattice = random_lattice(10, (3, 4))

@@ -89,6 +89,7 @@ def test_blocks_are_put_together_in_order(fitted, monkeypatch):
     xr.testing.assert_allclose(fitted.predict_lattice(cube(), (0.5,)), whole, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_single_hour_is_a_slice_of_the_cube(fitted):
     whole = fitted.predict_lattice(cube(), ())
     hour = fitted.predict_lattice(cube().isel(time=3), ())

@@ -81,10 +81,14 @@ CASES = {
 }
 POSITIVE = ["hurdle_lognormal", "hurdle_gamma"]
 COUNTS = ["zip", "zinb"]
-each = pytest.mark.parametrize("name", list(CASES))
+# These take longest to compile, and resemble one that does not.
+LATE = ("hurdle_gamma", "zip")
+each = pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in LATE else n for n in CASES]
+)
 # Draws of Poisson numbers take long to compile.
 each_drawn = pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in COUNTS else n for n in CASES]
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in (*LATE, *COUNTS) else n for n in CASES]
 )
 
 

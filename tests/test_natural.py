@@ -62,6 +62,7 @@ def test_sums_over_inputs_are_those_of_the_dense_matrix(which):
     np.testing.assert_allclose(np.ravel(diagonal), np.diag(whole), rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_sums_over_three_groups_and_over_axes_a_latent_does_not_see():
     from zigp.batch import Lattice
     from zigp.kernels import Matern32

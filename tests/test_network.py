@@ -26,7 +26,7 @@ def two_outputs(n: int = 120, seed: int = 0):
 @pytest.fixture(scope="module")
 def fitted():
     X, Y = two_outputs()
-    settings = {**FAST, "steps": 800, "n_restarts": 3}
+    settings = {**FAST, "steps": 200, "n_restarts": 3}
     return GPNetworkRegressor(1, **settings).fit(X, pd.DataFrame(Y, columns=["warm", "cold"]))
 
 
@@ -127,7 +127,7 @@ def test_what_is_known_of_one_output_tells_of_the_other():
 def test_missing_outputs_are_predicted():
     X, Y = two_outputs(200)
     Y[100:, 1] = np.nan
-    model = GPNetworkRegressor(1, **{**FAST, "steps": 800, "n_restarts": 3}).fit(X, Y)
+    model = GPNetworkRegressor(1, **{**FAST, "steps": 200, "n_restarts": 3}).fit(X, Y)
     assert np.abs((model.predict(X_NEW) - TRUE) / [20, 0.5]).max() < 0.3
     assert np.isfinite(model.elbo(X, Y))
 

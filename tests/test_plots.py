@@ -164,6 +164,7 @@ def test_fit_1d_of_a_hurdle_shows_what_it_predicts(ax):
         plots.fit_1d(hurdle.classifier_, X, ax=ax)
 
 
+@pytest.mark.slow
 def test_components_1d_shows_every_part_beside_its_kernel(curve):
     model, X, y = curve
     figure = Figure()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 from jax.scipy.linalg import solve_triangular
 
 from zigp.projection import whitened
@@ -55,6 +56,7 @@ def test_batches_have_the_derivatives_of_their_members():
             np.testing.assert_allclose(ours[i], theirs, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_large_matrix_is_whitened_likewise():
     """Larger than what is multiplied at once, and of an odd size."""
     K, cross = random_pair(5, M=531, N=40)

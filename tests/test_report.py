@@ -78,6 +78,7 @@ def test_lengths_are_told_as_distances_of_half_the_correlation():
     ]
 
 
+@pytest.mark.slow
 def test_other_kernels_and_times_have_words_of_their_own():
     when = pd.date_range("2020-01-01", periods=24, freq="6h")
     gear = pd.Categorical(np.tile(["net", "line"], 12))
@@ -119,6 +120,7 @@ def test_places_and_time_are_found_by_what_is_known(model):
         Roles.of(model, time="week")
 
 
+@pytest.mark.slow
 def test_columns_that_no_map_can_be_drawn_by_are_told(model, rain):
     with pytest.raises(ValueError, match="A map needs two columns, such as lon,lat; not lat"):
         Roles.of(model, space=["lat"])

@@ -9,6 +9,7 @@ import pytest
 from zigp import runtime
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("full", "kept"), [(0.0, 0), (1.0, 1)])
 def test_compiled_programs_are_forgotten_only_where_they_fill_the_process(full, kept, monkeypatch):
     twice = jax.jit(lambda x: 2.0 * x)

@@ -47,12 +47,14 @@ def test_inducing_points_on_top_of_each_other():
     assert "Inducing points of f have collapsed" in said(model, twice, np.tile(WAVE, 2))
 
 
+@pytest.mark.slow
 def test_gates_that_never_change():
     model = ZeroInflatedGPRegressor(n_inducing=15, steps=600)
     assert "The gate g is open everywhere" in said(model, X, 5.0 + 0.2 * WAVE)
     assert "The gate g is shut everywhere" in said(model, X, np.zeros(120))
 
 
+@pytest.mark.slow
 def test_noise_at_its_floor():
     model = SparseGPRegressor(n_inducing=20, tol=0.0)
     assert "The noise is at its floor" in said(model, X, np.full(120, 3.0))

@@ -102,6 +102,7 @@ def test_the_header_can_be_read_without_the_model(saved):
     assert header["trained"]["bound"] == pytest.approx(saved[0].bounds_[-1])
 
 
+@pytest.mark.slow
 def test_settings_that_cannot_be_kept_are_the_default_again(tmp_path):
     own = {"schedule": lambda done: 1.0 - done, "random_state": np.random.RandomState(3)}
     model = zigp.SparseGPRegressor(**SMALL, **own).fit(X, Y)

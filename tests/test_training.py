@@ -41,7 +41,9 @@ def test_the_same_seed_gives_the_same_bits():
     assert not np.array_equal(first.bounds, other.bounds)
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=["slabs", "rows"])
+@pytest.mark.parametrize(
+    "which", [pytest.param(0, marks=pytest.mark.slow, id="slabs"), pytest.param(1, id="rows")]
+)
 def test_minibatch_bounds_of_a_pass_average_to_the_whole(which):
     model, data = random_zigp(1), masked(1)[which]
     across = np.prod(data.at.shape) // max(data.at.shape)
@@ -122,7 +124,8 @@ def test_adam_steps_have_the_size_the_schedule_says():
     assert float(late) == pytest.approx(0.01)
 
 
-@pytest.mark.parametrize("when", [49, pytest.param(99, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("when", [49, 99])
 def test_parameters_are_kept_only_if_their_bound_is_finite(when):
     """A step that explodes at the end of a chunk is noticed there, not by a prediction of NaN."""
     model, (cells, _) = random_zigp(3), masked()
