@@ -174,6 +174,18 @@ def test_with_everything_fixed_nothing_is_left_to_chance(name):
     np.testing.assert_allclose(given.mean, signal.value(at), rtol=1e-5)
 
 
+def test_of_a_product_one_factor_is_left_to_chance():
+    """The others are known, also what is no gate and stands before it."""
+    gated = g * f + Latent("k")
+    signal, known = gated * w, gated.conditioners(fixed=True)
+    nodes = {part: jnp.asarray(0.7 - 0.2 * i) for i, part in enumerate(known)}
+    assert signal.conditioners() == known
+    amount = gated.given(MARGINALS, nodes, fixed=True).mean
+    given, free = signal.given(MARGINALS, nodes), MARGINALS["w"]
+    np.testing.assert_allclose(given.mean, amount * free.mean, rtol=1e-12)
+    np.testing.assert_allclose(given.var, amount**2 * free.var, rtol=1e-12)
+
+
 # -- families --------------------------------------------------------------------------------------
 
 NETWORK = Total("q", Gate("g", "qp") * Latent("W", "qp") * Latent("f", "q"))
