@@ -1,13 +1,48 @@
-"""Mutants: how they are made, sampled and counted. `make mutants` tries them."""
+"""What is known of mutants: enough were tried and caught, and each survivor is explained."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 
-from mutants import ROOT
-from mutants.making import Mutant, mutants_of, sampled
-from mutants.recording import caught, result_of, tried, unexplained
+from mutants import ROOMS, ROOT
+from mutants.making import Mutant, mutants_of, sampled, source_of
+from mutants.recording import (
+    LEAST_CAUGHT,
+    PAGE,
+    caught,
+    page,
+    read_reasons,
+    read_results,
+    result_of,
+    survivors_in,
+    totals,
+    tried,
+    unexplained,
+)
+
+
+def test_enough_were_tried_and_caught_in_every_room():
+    results = read_results()
+    assert results.keys() == ROOMS.keys()
+    assert tried(totals(results)) >= 150
+    assert all(caught(counts) >= LEAST_CAUGHT for counts in results.values())
+
+
+def test_every_survivor_is_explained_and_nothing_else():
+    results = read_results()
+    assert all(len(counts["survivors"]) == counts["survived"] for counts in results.values())
+    assert unexplained(results, read_reasons()) == ([], [])
+
+
+def test_survivors_are_changes_of_lines_that_still_stand():
+    for key in survivors_in(read_results()):
+        room, before = key.split(".")[0], key.split(": ", 1)[1].split(" → ")[0]
+        assert before in source_of(room), f"run make mutants again: {key}"
+
+
+def test_the_page_is_what_the_results_make_of_it():
+    assert PAGE.read_text() == page(read_results(), read_reasons())
 
 
 def test_counts_are_of_how_mutants_ended():
