@@ -43,6 +43,26 @@ def test_matches_scikit_learn(kernel, reference):
     np.testing.assert_allclose(kernel.diag(jnp.asarray(X)), reference.diag(X), rtol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        SquaredExponential(0.5),
+        Matern12(0.5),
+        Matern32(0.5),
+        Matern52(0.5),
+        Periodic(24.0, lengthscale=0.8),
+        Linear(2.0),
+        Categorical(0.3),
+        SquaredExponential(0.5) + 3.0 * Matern32(1.0) * Linear(1.0),
+    ],
+    ids=lambda k: type(k).__name__,
+)
+def test_single_precision_stays_single(kernel):
+    small = jax.tree.map(lambda leaf: np.asarray(leaf, np.float32), kernel)
+    x = jnp.asarray(X[:, :1], jnp.float32)
+    assert small(x, x).dtype == small.diag(x).dtype == jnp.float32
+
+
 def test_periodic_matches_scikit_learn_and_repeats():
     kernel = Periodic(24.0, lengthscale=0.8)
     reference = sk.ExpSineSquared(length_scale=0.8, periodicity=24.0)

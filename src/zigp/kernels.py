@@ -198,7 +198,7 @@ class Matern32(Stationary):
     """
 
     def correlation(self, r2: Array) -> Array:
-        s = np.sqrt(3.0) * _root(r2)
+        s = 3.0**0.5 * _root(r2)
         return (1.0 + s) * jnp.exp(-s)
 
 
@@ -211,7 +211,7 @@ class Matern52(Stationary):
     """
 
     def correlation(self, r2: Array) -> Array:
-        s = np.sqrt(5.0) * _root(r2)
+        s = 5.0**0.5 * _root(r2)
         return (1.0 + s + 5.0 * r2 / 3.0) * jnp.exp(-s)
 
 
