@@ -14,6 +14,7 @@ from zigp.likelihoods import Gaussian
 from zigp.minibatches import longest, minibatch, next_order, whole_batches
 from zigp.models import gp_regression
 from zigp.training import GROUPS, Settings, loop, parameters, settings, steps, train
+from zigp.training.watching import with_more_jitter
 
 
 def leaves(model):
@@ -184,6 +185,14 @@ def test_a_bound_that_is_not_finite_stops_with_the_last_good_parameters():
     assert "smaller learning_rate" in fit.stopped
     assert fit.retried  # tried again with more jitter first
     assert all(np.all(np.isfinite(leaf)) for leaf in leaves(fit.model))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_more_jitter_is_of_the_same_precision(dtype):
+    latent = jax.tree.map(lambda leaf: np.asarray(leaf, dtype), random_zigp(0).latents["f"])
+    more = with_more_jitter(latent, np.array([True]), None)
+    assert more.jitter == pytest.approx(10 * latent.jitter)
+    assert {leaf.dtype for leaf in jax.tree.leaves(more)} == {np.dtype(dtype)}
 
 
 def test_more_jitter_rescues_what_rounding_broke():

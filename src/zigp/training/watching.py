@@ -56,7 +56,7 @@ def with_more_jitter(state: State, where: np.ndarray, restarts: int | None) -> S
     def raised(path: tuple[Any, ...], leaf: Any) -> Any:
         if getattr(path[-1], "name", None) != "jitter":
             return leaf
-        factor = np.where(where, 10.0, 1.0)
+        factor = np.where(where, 10.0, 1.0).astype(leaf.dtype)
         return leaf * (
             factor[0] if restarts is None else factor.reshape(-1, *(1,) * (leaf.ndim - 1))
         )
