@@ -189,18 +189,11 @@ MODELS = {
     "poisson": lambda cov: zigp_with(ZeroInflatedPoisson(), cov),
     "classifier": lambda cov: gp_classification(random_latent(4, covariance=cov)),
 }
-QUICK = (("gaussian", "dense"), ("gated", "diagonal"))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "covariance"),
-    [
-        pytest.param(name, cov, marks=() if (name, cov) in QUICK else pytest.mark.slow)
-        for name in MODELS
-        for cov in ("dense", "diagonal")
-    ],
-)
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("covariance", ["dense", "diagonal"])
 def test_no_sweep_lowers_the_bound_and_sweeps_end_where_adam_does(name, covariance):
     model = MODELS[name](covariance)
     batch = counts(4, random_lattice(4))
@@ -253,8 +246,8 @@ def test_a_kronecker_q_is_left_to_adam():
     [
         pytest.param("dense", None, id="dense-all"),
         pytest.param("diagonal", 7, id="diagonal-minibatches"),
-        pytest.param("dense", 7, id="dense-minibatches", marks=pytest.mark.slow),
-        pytest.param("diagonal", None, id="diagonal-all", marks=pytest.mark.slow),
+        pytest.param("dense", 7, id="dense-minibatches"),
+        pytest.param("diagonal", None, id="diagonal-all"),
     ],
 )
 def test_training_by_natural_gradients_gets_at_least_as_far_as_adam(covariance, size):
