@@ -29,8 +29,7 @@ __all__ = ["GPNetworkRegressor", "NetworkParts"]
 _FIRST_NOISE = 0.3
 _FIRST_LATENT_NOISE = 0.3
 _FIRST_SPREAD = 0.5  # of q, and of the first guesses of its means
-# Length-scales in standard deviations of two inputs: weights vary more slowly than latents. Between
-# points with D inputs distances grow as √D.
+# Length-scales in standard deviations of two inputs: weights vary more slowly than latents.
 _FIRST_REACH = {"f": 0.5, "W": 1.5, "g": 2.0, "k": 2.0}
 
 
@@ -162,7 +161,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
                 )
                 spec = self.kernel if kernel is None else kernel
                 columns = self._columns(X.shape[1], self.inputs)
-                reach = _FIRST_REACH[name] * np.sqrt(len(columns) / 2.0)
+                reach = _FIRST_REACH[name] * _farther(len(columns))
                 members.append(
                     initial_latent(X, layout, columns, spec, own, reach=reach, q_sd=_FIRST_SPREAD)
                 )
@@ -352,3 +351,13 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             contributions=terms,
             n_effective=size.sum(axis=1) ** 2 / (size**2).sum(axis=1),
         )
+
+
+def _farther(D: int) -> float:
+    """How much farther the nearest of ten points is among D inputs than among two.
+
+    √(D/2), for distances grow so, times 10^(½ − 1/D) from three inputs on: there, neighbours are
+    hardly nearer than others. Where no inducing input is in reach of the rows a network can only
+    explain them as noise, and stays at that.
+    """
+    return float(np.sqrt(D / 2.0) * 10.0 ** max(0.5 - 1.0 / D, 0.0))
