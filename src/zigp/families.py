@@ -92,8 +92,10 @@ def start_of(
     tau = resolution_of(y[weight > 0]) if resolution is None else float(resolution)
     refuse_too_large("resolution", np.array([tau / scale]))
     floor = max(tau / scale, _FINEST) ** 2 / 12.0
-    off = max(_FIRST_OFF_NOISE, 2.0 * floor)
-    return Start(Gated.of_variances(off, _FIRST_NOISE, floor, dtype), scale)
+    # Where nothing is exactly zero there is noise everywhere, that of a signal which is off too.
+    quiet = np.any(y[weight > 0] == 0)
+    off, on = (_FIRST_OFF_NOISE, _FIRST_NOISE) if quiet else (_FIRST_NOISE, _FIRST_OFF_NOISE)
+    return Start(Gated.of_variances(max(off, 2.0 * floor), on, floor, dtype), scale)
 
 
 def resolution_of(y: np.ndarray) -> float:
