@@ -133,7 +133,10 @@ class Stationary(Kernel):
     def __call__(self, X: Array, Z: Array) -> Array:
         if self.metric == "chordal":
             X, Z = _on_sphere(X), _on_sphere(Z)
-        return self.correlation(_squared_distance(X / self.lengthscale, Z / self.lengthscale))
+        # The barrier keeps a compiler from rounding but one of two equal inputs as it subtracts
+        # them: in float32, where length-scales collapse, k(x, x) came out as 0.
+        scaled = jax.lax.optimization_barrier((X / self.lengthscale, Z / self.lengthscale))
+        return self.correlation(_squared_distance(*scaled))
 
     def diag(self, X: Array) -> Array:
         return jnp.ones(X.shape[0], X.dtype)
