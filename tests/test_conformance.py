@@ -34,7 +34,6 @@ HEAVIER = [
     ZeroInflatedGPRegressor(**SMALL),
     GPNetworkRegressor(1, **SMALL | {"n_inducing": 6}, n_restarts=1),
 ]
-WEIGHTS = "rounding is amplified over the steps; the bounds themselves are compared below"
 # Most checks fit two or three columns. These fit other numbers, each with programs of its own to
 # compile, and run with the slow tests, as all checks do of the models that take longer.
 OTHER_COLUMNS = {
@@ -54,21 +53,13 @@ OTHER_COLUMNS = {
 }
 
 
-def expected_failures(estimator) -> dict[str, str]:
-    if isinstance(estimator, GPNetworkRegressor):
-        return {}
-    return {"check_sample_weight_equivalence_on_dense_data": WEIGHTS}
-
-
 def checks(estimators: list, slow: set[str]) -> list:
     """scikit-learn's checks of each estimator, some of them with the slow tests."""
     cases = []
     for estimator in estimators:
-        failing = expected_failures(estimator)
         for one, check in estimator_checks_generator(estimator):
             name = check.func.__name__
-            marks = [pytest.mark.xfail(reason=failing[name])] if name in failing else []
-            marks += [pytest.mark.slow] if name in slow else []
+            marks = [pytest.mark.slow] if name in slow else []
             cases.append(pytest.param(one, check, id=f"{type(one).__name__}-{name}", marks=marks))
     return cases
 

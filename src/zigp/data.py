@@ -18,6 +18,7 @@ __all__ = [
     "distinct",
     "find_lattice",
     "listed",
+    "once_each",
     "padded",
     "padded_size",
     "refuse_too_large",
@@ -150,6 +151,12 @@ def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return values[:, None], which
     values, which = np.unique(X, axis=0, return_inverse=True)
     return values, which.reshape(-1)
+
+
+def once_each(X: np.ndarray) -> np.ndarray:
+    """The rows of X without repetitions; as they are where there are none."""
+    every, _ = distinct(X)
+    return X if len(every) == len(X) else every
 
 
 def find_lattice(

@@ -12,7 +12,7 @@ import equinox as eqx
 import numpy as np
 
 from zigp.covariances import COVARIANCES, CovarianceName
-from zigp.data import Layout, distinct, find_lattice
+from zigp.data import Layout, distinct, find_lattice, once_each
 from zigp.inducing import pick, place
 from zigp.kernels import (
     Categorical,
@@ -86,6 +86,8 @@ def initial_latent(
         if set(group) & set(columns)
     ]
     sizes = _sizes(X, groups, names, layout.names, sparsity.n_inducing)
+    # Units count every row once: a row that is there twice is a row of weight two.
+    every = once_each(X)
     kernels, Z = [], []
     for group, spec, size in zip(
         groups, _per_group(kernel, names, layout.names), sizes, strict=True
@@ -99,7 +101,7 @@ def initial_latent(
             levels = _levels(built, len(group))
             places = place(inputs, size, sparsity.seed, latlon=latlon, discrete=levels)
         Z.append(places)
-        kernels.append(built.filled(inputs, reach or _reach(len(places), len(group))))
+        kernels.append(built.filled(every[:, group], reach or _reach(len(places), len(group))))
     return LatentGP.create(
         tuple(kernels),
         tuple(Z),
