@@ -172,16 +172,21 @@ def _rule(z: Array, var: Array) -> tuple[Array, Array, np.ndarray, np.ndarray]:
 @jax.custom_jvp
 def _tail_integrals(z: Array, var: Array) -> tuple[Array, Array]:
     """U = 1/π ∫_a^1 exp(−z²(1+x²)/2)/(1+x²) dx and I = ∫_a^1 φ(zx) dx, a = 1/√(1+2var)."""
-    a, width, nodes, weights = _rule(z, var)
+    a, width, *rule = _rule(z, var)
     half = -0.5 * z * z
-    upper, flat = jnp.zeros_like(z), jnp.zeros_like(z)
-    for t, w in zip(nodes.tolist(), weights.tolist(), strict=True):
+    by_fours = (4, -1, *(1 for _ in z.shape))
+    above, below, flat = 0.0, 1.0, 0.0
+    for t, w in zip(*(jnp.asarray(v, z.dtype).reshape(by_fours) for v in rule), strict=True):
         square = (a + width * t) ** 2
         e = w * jnp.exp(half * square)  # both integrands share this exponential
-        upper = upper + e / (1.0 + square)
+        # Over a common denominator, for divisions are dear: Σ e/(1+x²) = above/below.
+        above, below = above * (1.0 + square) + e * below, below * (1.0 + square)
         flat = flat + e
-    # Without the barrier XLA tears the loop apart among the fusions that read its results:
-    # a gradient over 113,400 cells then spends five times as long here.
+    # The two sums are one reduction: written apart, XLA keeps every exponential in memory for both.
+    zero = jnp.zeros((), z.dtype)
+    upper, flat = jax.lax.reduce(
+        (above / below, flat), (zero, zero), lambda x, y: (x[0] + y[0], x[1] + y[1]), (0,)
+    )
     upper, flat = jax.lax.optimization_barrier((upper, flat))
     return width * jnp.exp(half) * upper / np.pi, width * flat / _SQRT_2PI
 
