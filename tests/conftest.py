@@ -35,7 +35,8 @@ def pytest_configure(config):
     if not hasattr(config, "workerinput"):  # workers inherit the environment
         kept = tempfile.TemporaryDirectory(prefix="zigp-tests-")
         config.add_cleanup(kept.cleanup)
-        os.environ["JAX_COMPILATION_CACHE_DIR"] = kept.name
+        os.environ["ZIGP_TESTS_RUN"] = kept.name
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(Path(kept.name) / "programs")
         os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
         if config.option.markexpr.startswith("not slow") and "XLA_FLAGS" not in os.environ:
             os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
@@ -43,6 +44,13 @@ def pytest_configure(config):
     jax.config.update(
         "jax_disable_most_optimizations", "JAX_DISABLE_MOST_OPTIMIZATIONS" in os.environ
     )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Every process notes the names of all tests, the slow ones too, before any is left out."""
+    names = "\n".join(item.nodeid for item in items)
+    (Path(os.environ["ZIGP_TESTS_RUN"]) / f"names-{os.getpid()}").write_text(names, "utf-8")
 
 
 @pytest.fixture(autouse=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -17,6 +18,14 @@ def test_warnings_are_errors():
     for kind in (UserWarning, DeprecationWarning, RuntimeWarning, FutureWarning):
         with pytest.raises(kind):
             warnings.warn("a warning", kind, stacklevel=1)
+
+
+def test_every_process_knows_the_same_tests_by_the_same_names():
+    """Also those that are not run this time: where names differ, none of them can be run."""
+    kept = Path(os.environ["ZIGP_TESTS_RUN"]).glob("names-*")
+    found = {file.name: file.read_text("utf-8") for file in kept}
+    assert f"names-{os.getpid()}" in found
+    assert len(set(found.values())) == 1
 
 
 def order(folder: Path, seed: int) -> list[list[str]]:
