@@ -485,9 +485,13 @@ def test_ctrl_c_keeps_what_was_learned_and_says_how_to_go_on(tmp_path):
     table.to_csv(tmp_path / "rain.csv", index=False)
     command = [str(ZIGP), "fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--quiet"]
     command += ["--inducing", "12", "--steps", "1000000", "--checkpoint-seconds", "0.2"]
+    # In the background Ctrl-C is ignored, and whoever is started there inherits that.
+    heeding = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    heeding += "os.execv(sys.argv[1], sys.argv[1:])"
     process = subprocess.Popen(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True
-    )
+        [sys.executable, "-c", heeding, *command],
+        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
     kept = tmp_path / "rain.zigp.checkpoint"
     for _ in range(1200):
         if list(kept.glob("step-*")) or process.poll() is not None:
