@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -141,8 +142,10 @@ def run_examples(what: object, name: str, names: dict) -> tuple[doctest.TestResu
 
 
 @pytest.fixture(autouse=True)
-def _in_a_folder(tmp_path, monkeypatch):
+def _in_a_folder_with_no_picture(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    yield
+    plt.close("all")  # the next example would draw into it
 
 
 @functools.cache
@@ -210,4 +213,5 @@ def test_examples_of_modules_run(module, one, request, monkeypatch):
     found, said = run_examples(one, one.__name__, names)
     assert found.failed == 0 < found.attempted, said
     for name, method in own_methods(one).items() if isinstance(one, type) else ():
-        run_examples(method, f"{one.__name__}.{name}", names)
+        found, said = run_examples(method, f"{one.__name__}.{name}", names)
+        assert found.failed == 0, said
