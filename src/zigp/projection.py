@@ -150,21 +150,45 @@ def whitened(K: Float[Array, "M M"], cross: Float[Array, "M N"]) -> Float[Array,
 def _whitened_forward(K: Array, cross: Array) -> tuple[Array, tuple[Array, Array]]:
     # L⁻¹ is formed once, so that all else is a product: every core takes part in those, and a GPU
     # waits for nothing.
-    L = jnp.linalg.cholesky(K, symmetrize_input=False)
-    inverse = solve_triangular(L, jnp.eye(len(K), dtype=K.dtype), lower=True)
+    inverse = _inverse(jnp.linalg.cholesky(K, symmetrize_input=False))
     A = _times(inverse, cross)
     return A, (inverse, A)
 
 
 def _whitened_backward(kept: tuple[Array, Array], ct: Array) -> tuple[Array, Array]:
     inverse, A = kept
-    lower = jnp.tril(ct @ A.T) * (1.0 - 0.5 * jnp.eye(len(A), dtype=A.dtype))
-    half = _transposed_times(inverse, _times(lower, inverse))
+    lower = _lower(ct, A) * (1.0 - 0.5 * jnp.eye(len(A), dtype=A.dtype))
+    half = _transposed_times(inverse, _times_lower(lower, inverse))
     return -0.5 * (half + half.T), _transposed_times(inverse, ct)
 
 
+# Of a large lower triangular matrix one quarter is zero: what is done with it is done by quarters.
+
+
+def _inverse(L: Array) -> Array:
+    """L⁻¹."""
+    if len(L) <= _SMALL:
+        return solve_triangular(L, jnp.eye(len(L), dtype=L.dtype), lower=True)
+    half = len(L) // 2
+    first, last = _inverse(L[:half, :half]), _inverse(L[half:, half:])
+    return _quarters(first, -_times(last, L[half:, :half] @ first), last)
+
+
+def _lower(A: Array, B: Array) -> Array:
+    """The lower triangle of A Bᵀ."""
+    if len(A) <= _SMALL:
+        return jnp.tril(A @ B.T)
+    half = len(A) // 2
+    first, last = _lower(A[:half], B[:half]), _lower(A[half:], B[half:])
+    return _quarters(first, A[half:] @ B[:half].T, last)
+
+
+def _quarters(first: Array, below: Array, last: Array) -> Array:
+    return jnp.block([[first, jnp.zeros_like(below.T)], [below, last]])
+
+
 def _times(L: Array, B: Array) -> Array:
-    """L B of a lower triangular L, of a large one by its quarters: one of them is zero."""
+    """L B."""
     if len(L) <= _SMALL:
         return L @ B
     half = len(L) // 2
@@ -172,8 +196,19 @@ def _times(L: Array, B: Array) -> Array:
     return jnp.concatenate([_times(L[:half, :half], B[:half]), below])
 
 
+def _times_lower(L: Array, B: Array) -> Array:
+    """L B of a B that is lower triangular too."""
+    if len(L) <= _SMALL:
+        return L @ B
+    half = len(L) // 2
+    first = _times_lower(L[:half, :half], B[:half, :half])
+    last = _times_lower(L[half:, half:], B[half:, half:])
+    below = L[half:, :half] @ B[:half, :half] + _times(L[half:, half:], B[half:, :half])
+    return _quarters(first, below, last)
+
+
 def _transposed_times(L: Array, B: Array) -> Array:
-    """Lᵀ B likewise."""
+    """Lᵀ B."""
     if len(L) <= _SMALL:
         return L.T @ B
     half = len(L) // 2
