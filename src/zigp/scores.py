@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.stats import kstest
-from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
 __all__ = [
     "amount_scores",
@@ -40,6 +39,8 @@ def amount_scores(y: np.ndarray, mean: np.ndarray, threshold: float) -> dict[str
 
 def class_scores(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
     """F1, accuracy, precision and recall of yes or no."""
+    from sklearn.metrics import f1_score, precision_score, recall_score  # slow to import
+
     return {
         "f1": float(f1_score(truth, guess, zero_division=0.0)),
         "accuracy": float(np.mean(truth == guess)),
@@ -72,6 +73,8 @@ def best_threshold(truth: np.ndarray, score: np.ndarray, cost_ratio: float | Non
 
 def auprc(truth: np.ndarray, prob_on: np.ndarray) -> float:
     """Area under the precision-recall curve, as average precision."""
+    from sklearn.metrics import average_precision_score
+
     return float(average_precision_score(truth, prob_on))
 
 
