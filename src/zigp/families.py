@@ -94,8 +94,8 @@ def start_of(
     floor = max(tau / scale, _FINEST) ** 2 / 12.0
     # Where nothing is exactly zero there is noise everywhere, that of a signal which is off too.
     quiet = np.any(y[weight > 0] == 0)
-    off, on = (_FIRST_OFF_NOISE, _FIRST_NOISE) if quiet else (_FIRST_NOISE, _FIRST_OFF_NOISE)
-    return Start(Gated.of_variances(max(off, 2.0 * floor), on, floor, dtype), scale)
+    first = (_FIRST_OFF_NOISE, _FIRST_NOISE) if quiet else (_FIRST_NOISE, _FIRST_OFF_NOISE)
+    return Start(Gated.of_variances(max(first[0], 2.0 * floor), first[1], floor, dtype), scale)
 
 
 def resolution_of(y: np.ndarray) -> float:
