@@ -7,14 +7,13 @@ of it, so fits of the same shapes share one compilation.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
 from zigp.batch import Batch
@@ -25,11 +24,14 @@ from zigp.natural import natural_sweep
 from zigp.objective import objective
 from zigp.training.settings import Schedule, learned
 
+if TYPE_CHECKING:
+    from optax import GradientTransformation
+
 __all__ = ["Plan", "State", "advance", "first_state"]
 
-_ADAM = optax.scale_by_adam()
+_MEMORY = 0.999  # of Adam for the size of slopes
 # Between natural-gradient steps on all data the bound's slope has no noise, and changes fast.
-_QUICK_ADAM = optax.scale_by_adam(b2=0.9)
+_SHORT_MEMORY = 0.9
 _FASTER, _SLOWER, _SLOWEST = 1.25, 0.5, 1e-3
 
 
@@ -54,8 +56,15 @@ class Plan:
         return bool(self.natural) and self.batch_size is None
 
     @property
-    def adam(self) -> optax.GradientTransformation:
-        return _QUICK_ADAM if self.climbs else _ADAM
+    def adam(self) -> GradientTransformation:
+        return _adam(_SHORT_MEMORY if self.climbs else _MEMORY)
+
+
+@cache  # programs that were compiled with it know it again
+def _adam(memory: float) -> GradientTransformation:
+    from optax import scale_by_adam  # slow to import, and only needed once something is trained
+
+    return scale_by_adam(b2=memory)
 
 
 class Summit(eqx.Module):
