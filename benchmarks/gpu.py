@@ -77,6 +77,12 @@ def seconds(function: Callable, *args: Any, repeats: int = 7) -> float:
     return statistics.median(found)
 
 
+@eqx.filter_jit
+def swept(model: Model, batch: Batch) -> Model:
+    """The model after a natural-gradient step of every latent."""
+    return natural_sweep(model, batch, model.project(batch.at))[0]
+
+
 def gradient_loop(model: Model, batch: Batch) -> Callable:
     """Several gradients, each at parameters that the one before has touched."""
 
@@ -199,7 +205,7 @@ def main(data: Path | None) -> None:
                 loop = gradient_loop(model, batch)
                 took = seconds(loop, model, batch, repeats=5) / _INSIDE
                 least = floor_of(sizes, dtype, floor)
-                sweep = seconds(eqx.filter_jit(natural_sweep), model, batch, repeats=3)
+                sweep = seconds(swept, model, batch, repeats=3)
                 cells = batch.y.size
                 found[dtype]["gradients"][name] = {
                     "cells": cells, "seconds": took, "cells_per_second": cells / took,

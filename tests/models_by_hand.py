@@ -18,7 +18,11 @@ COLUMNS = ((0, 1), (2,))
 # is compiled alone, which takes longer.
 bound = eqx.filter_jit(objective.bound)
 whole_objective = eqx.filter_jit(objective.objective)
-natural_sweep = eqx.filter_jit(natural.natural_sweep)
+
+
+@eqx.filter_jit
+def natural_sweep(model, batch, rate=1.0, names=None):
+    return natural.natural_sweep(model, batch, model.project(batch.at), rate, names=names)[0]
 
 
 @eqx.filter_jit

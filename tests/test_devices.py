@@ -30,7 +30,6 @@ from functools import partial
 from jax.sharding import PartitionSpec as Spec
 from zigp.devices import available
 from zigp.minibatches import filled_up
-from zigp.natural import natural_sweep
 from zigp.objective import objective
 from zigp.runtime import session
 from zigp.training import Settings, train, train_restarts

@@ -24,6 +24,8 @@ from zigp.batch import Batch, Rows
 from zigp.likelihoods import Gated, HurdleLognormal, ZeroInflatedPoisson
 from zigp.models import Model, gp_classification, zero_inflated_gp
 from zigp.natural import has_steps
+from zigp.natural import natural_sweep as sweep_with_slopes
+from zigp.objective import objective, objective_and_gradient
 from zigp.special import probit_moments
 from zigp.training import Settings, train
 
@@ -293,3 +295,57 @@ def test_exposure_is_part_of_the_step():
         slopes_of_q(model, batch, "f"), slopes_of_q(moved, batch, "f"), strict=True
     ):
         assert np.abs(after).max() < 1e-8 * np.abs(before).max()
+
+
+@eqx.filter_jit
+def after_a_sweep(model: Model, batch: Batch, rate, share, names=None):
+    """The objective and its gradient after a sweep: from its slopes, and by differentiating all."""
+    model = jax.tree.map(jnp.asarray, model)
+    seen, back = jax.vjp(lambda model: model.project(batch.at), model)
+    moved, known = sweep_with_slopes(model, batch, seen, rate, names=names)
+    found = objective_and_gradient(known, moved, moved, seen, back, share)
+    return found, jax.value_and_grad(objective)(moved, batch, share)
+
+
+def same_gradients(model: Model, batch: Batch, rate: float = 1.0, names=None) -> None:
+    (value, gradient), (expected, all_of_it) = after_a_sweep(model, batch, rate, 0.7, names)
+    np.testing.assert_allclose(value, expected, rtol=1e-12)
+    for got, by_hand in zip(jax.tree.leaves(gradient), jax.tree.leaves(all_of_it), strict=True):
+        np.testing.assert_allclose(got, by_hand, rtol=1e-7, atol=1e-8 * np.abs(by_hand).max())
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=DATA)
+def test_the_slopes_that_a_sweep_ends_with_give_the_gradient(which):
+    same_gradients(random_zigp(11, "diagonal"), masked(11)[which])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gated", "poisson", "classifier"])
+def test_they_do_with_every_likelihood(name):
+    model, batch = MODELS[name]("dense"), counts(12, random_lattice(12))
+    if "f" not in model.latents:
+        batch = eqx.tree_at(lambda b: b.y, batch, np.minimum(batch.y, 1.0))
+    same_gradients(model, batch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [None, np.array([0.4, 0.6])], ids=["plain", "latent noise"])
+def test_they_do_in_networks_and_where_the_last_step_is_in_closed_form(noise):
+    model = random_network(13, latent_noise=noise)
+    batch = random_outputs(13, missing=0.3)
+    same_gradients(model, batch)
+    same_gradients(model, batch, names=["g", "f"])
+
+
+def test_they_do_where_every_step_is_refused():
+    """A step that is not a number is not taken; the slopes are those where it began."""
+    model, batch = random_zigp(14), masked(14)[1]
+    same_gradients(model, batch, rate=np.nan, names=["g"])
+
+
+@pytest.mark.slow
+def test_they_do_with_exposure():
+    rng = np.random.default_rng(15)
+    X = np.column_stack([random_lattice(15).rows().X, rng.uniform(0.5, 2.0, 24)])
+    model = dataclasses.replace(random_zigp(15), exposure=3)
+    same_gradients(model, random_batch(15, Rows(X)))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from zigp.batch import Lattice, Rows
 from zigp.latent import LatentGP, Moments
 from zigp.likelihoods import Bernoulli, Likelihood
+from zigp.projection import Projection
 from zigp.signal import Gate, Latent, Signal, Total
 
 __all__ = ["Model", "gp_classification", "gp_network", "gp_regression", "zero_inflated_gp"]
@@ -47,6 +48,10 @@ class Model(eqx.Module):
             for name, one in self.latents.items()
         }
         return dataclasses.replace(self, latents=moved)
+
+    def project(self, at: Rows | Lattice) -> dict[str, Projection]:
+        """How every latent sees the inputs."""
+        return {name: latent.project(at) for name, latent in self.complete().items()}
 
     def marginals(self, at: Rows | Lattice) -> dict[str, Moments]:
         """Every latent's mean and variance at the inputs, as they act there."""

@@ -4,6 +4,10 @@ One function for every model, which it knows by its marginals alone: the derivat
 log likelihood with respect to a latent's mean and variance at every input is all that a step
 needs. Where a latent enters linearly under Gaussian noise, a step of rate 1 is the exact optimum.
 Elsewhere, as inside a gate, steps are shorter, and none is taken that lowers the bound.
+
+What is expected of the data depends on hyperparameters through the marginals as well, and on those
+of the likelihood: with the slopes that the last step ends with, their gradient needs no look at the
+data of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from zigp.batch import Batch
 from zigp.covariances import Kronecker, Total
 from zigp.latent import LatentGP, Moments, part_of, with_part
 from zigp.models import Model
+from zigp.objective import Slopes, slopes
 from zigp.projection import Projection
 
 __all__ = ["has_steps", "natural_sweep"]
@@ -37,23 +42,26 @@ def has_steps(latent: LatentGP) -> bool:
 def natural_sweep(
     model: Model,
     batch: Batch,
+    seen: Mapping[str, Projection],
     rate: ArrayLike = 1.0,
     total: Total = lambda part: part,
     names: Sequence[str] | None = None,
-) -> Model:
+) -> tuple[Model, Slopes]:
     """The model after a natural-gradient step for the q of each latent named, one after another.
 
     Members of a family that enter one output, as the latents of a network do, take their steps in
-    turn as well. `total` adds up over devices what was summed over the inputs of one.
+    turn as well. `seen` is how each latent sees the batch. `total` adds up over devices what was
+    summed over the inputs of one. With the model come the slopes of what it expects of the data, of
+    which each device knows those of its own.
     """
-    complete, at = model.complete(), batch.at
-    seen = {name: latent.project(at) for name, latent in complete.items()}
+    complete = model.complete()
     marginals = {name: latent.through(seen[name]) for name, latent in complete.items()}
+    known = None
     for name in [n for n in complete if has_steps(complete[n])] if names is None else names:
-        complete[name], marginals[name] = _stepped(
+        complete[name], marginals[name], known = _stepped(
             model, batch, name, complete[name], seen[name], marginals, rate, total
         )
-    return model.with_q(complete)
+    return model.with_q(complete), slopes(model, marginals, batch) if known is None else known
 
 
 def _stepped(
@@ -65,37 +73,45 @@ def _stepped(
     marginals: Mapping[str, Moments],
     rate: ArrayLike,
     total: Total,
-) -> tuple[LatentGP, Moments]:
-    """A latent after its step, or a family after the step of each, and its marginals there."""
+) -> tuple[LatentGP, Moments, Slopes | None]:
+    """A latent after its step, or a family after the step of each, and its marginals there.
+
+    If the last step had to be judged by the bound after it, the slopes there are known.
+    """
     linear = model.likelihood.linear and name in model.signal.linear
     rate = jnp.asarray(rate if linear else rate * _DAMPING, marginals[name].mean.dtype)
     places, shape = _turns(model, name, latent)
 
-    def turn(held: tuple[LatentGP, Moments], first: Array) -> tuple[tuple[LatentGP, Moments], None]:
+    def turn(held: tuple[LatentGP, Moments], first: Array) -> tuple[tuple[LatentGP, Moments], Any]:
         whole, all_own = held
 
         def of(family: Any) -> Any:
             return jax.tree.map(lambda leaf: part_of(leaf, first, shape), family)
 
-        def among(own: Moments) -> Moments:
-            return jax.tree.map(lambda leaf, new: with_part(leaf, first, new), all_own, own)
+        def among(own: Moments) -> dict[str, Moments]:
+            family = jax.tree.map(lambda leaf, new: with_part(leaf, first, new), all_own, own)
+            return {**marginals, name: family}
 
-        def expected(own: Moments) -> Array:
-            acting = model.exposed({**marginals, name: among(own)}, batch.at)
-            return model.likelihood.expected(model.signal, acting, batch)
+        def look(own: Moments) -> Slopes:
+            return slopes(model, among(own), batch)
 
         latent, own, here = whole.part(first, shape), of(all_own), of(seen)
-        before, slope = jax.value_and_grad(expected)(own)
+        before, after = look(own), None
+        slope = of(before.marginals[name])
         if linear:
             latent = latent.natural_step(here, slope, rate, total)
             own = latent.through(here)
         else:
-            reached = total(before)
-            latent, own = _safe_step(latent, own, here, slope, rate, total, expected, reached)
-        return (whole.with_part(first, latent), among(own)), None
+            latent, own, after = _safe_step(latent, own, here, slope, rate, total, look, before)
+        return (whole.with_part(first, latent), among(own)[name]), after
 
+    held = latent, marginals[name]
+    if len(places) == 1:  # what it has in common with the steps before and after is computed once
+        held, known = turn(held, places[0])
+        return *held, known
     # A loop, so that a network of twenty latents compiles as fast as one of two.
-    return jax.lax.scan(turn, (latent, marginals[name]), places)[0]
+    held, known = jax.lax.scan(turn, held, places)
+    return *held, jax.tree.map(lambda leaf: leaf[-1], known)
 
 
 def _turns(model: Model, name: str, latent: LatentGP) -> tuple[Array, tuple[int, ...]]:
@@ -118,26 +134,29 @@ def _safe_step(
     slope: Moments,
     rate: Array,
     total: Total,
-    expected: Callable[[Moments], Array],
-    before: Array,
-) -> tuple[LatentGP, Moments]:
+    look: Callable[[Moments], Slopes],
+    before: Slopes,
+) -> tuple[LatentGP, Moments, Slopes]:
     """A step that is halved while it lowers the bound, and not taken if it still does."""
-    reached = before - latent.kl()
+    State = tuple[Array, LatentGP, Moments, Slopes, Array]
+    reached = total(before.value) - latent.kl()
 
-    def lower(state: tuple[Array, LatentGP, Moments, Array]) -> Array:
+    def lower(state: State) -> Array:
         halved, *_, value = state
         return ~(value >= reached) & (halved < _HALVINGS)
 
-    def halve(state: tuple[Array, LatentGP, Moments, Array]) -> tuple:
+    def halve(state: State) -> State:
         halved = state[0] + 1
         # Negative curvature counts where that goes well: without it the optimum is missed.
         convex = (halved < _HALVINGS).astype(rate.dtype)
         new = latent.natural_step(seen, slope, rate * 0.5**halved, total, convex)
         there = new.through(seen)
-        return halved, new, there, total(expected(there)) - new.kl()
+        after = look(there)
+        return halved, new, there, after, total(after.value) - new.kl()
 
     # The first try is the whole step, and everything is better than no try at all.
-    state = jnp.asarray(-1), latent, own, jnp.full_like(reached, -jnp.inf)
-    _, new, there, value = jax.lax.while_loop(lower, halve, state)
+    state = jnp.asarray(-1), latent, own, before, jnp.full_like(reached, -jnp.inf)
+    *_, new, there, after, value = jax.lax.while_loop(lower, halve, state)
     better = value >= reached
-    return jax.tree.map(lambda n, o: jnp.where(better, n, o), (new, there), (latent, own))
+    stayed = latent, own, before
+    return jax.tree.map(lambda n, o: jnp.where(better, n, o), (new, there, after), stayed)

@@ -21,7 +21,8 @@ from zigp.devices import Devices
 from zigp.minibatches import minibatch, next_order
 from zigp.models import Model
 from zigp.natural import natural_sweep
-from zigp.objective import objective
+from zigp.objective import objective, objective_and_gradient
+from zigp.projection import Projection
 from zigp.training.settings import Schedule, learned
 
 if TYPE_CHECKING:
@@ -140,26 +141,33 @@ def _several(
     total = (lambda part: part) if devices is None else devices.total
     share = 1.0 if devices is None else devices.share
 
-    def loss(chosen: Model, model: Model, batch: Batch) -> Array:
-        return -objective(eqx.combine(chosen, model), batch, share)
+    def climb(chosen: Model, model: Model, batch: Batch) -> Array:
+        return objective(eqx.combine(chosen, model), batch, share)
+
+    def project(chosen: Model, model: Model, batch: Batch) -> dict[str, Projection]:
+        return eqx.combine(chosen, model).project(batch.at)
 
     def update(
         model: Model, adam: Any, summit: Summit | None, batch: Batch, factor: Array
     ) -> tuple[Model, Any, Summit | None, Array]:
         if plan.natural:
             rate = natural_rate if size is None else natural_rate * factor
-            model = natural_sweep(model, batch, rate, total, plan.natural)
-        chosen = learned(model, plan.natural)
-        value, gradient = total(jax.value_and_grad(loss)(chosen, model, batch))
+            chosen = learned(model, plan.natural)
+            seen, back = jax.vjp(partial(project, model=model, batch=batch), chosen)
+            model, known = natural_sweep(model, batch, seen, rate, total, plan.natural)
+            found = objective_and_gradient(known, chosen, model, seen, back, share)
+        else:
+            found = jax.value_and_grad(climb)(learned(model), model, batch)
+        value, gradient = total(found)
         direction, turned = plan.adam.update(gradient, adam)
         if summit is not None:
-            summit, adam = _from_summit(summit, model, -value, direction, turned, adam)
+            summit, adam = _from_summit(summit, model, value, direction, turned, adam)
             model, direction = summit.model, summit.direction
-            factor, value = factor * summit.pace, -summit.bound
+            factor, value = factor * summit.pace, summit.bound
         else:
             adam = turned
-        updates = jax.tree.map(lambda r, d: (-factor * r * d).astype(d.dtype), rates, direction)
-        return eqx.apply_updates(model, updates), adam, summit, -value
+        updates = jax.tree.map(lambda r, d: (factor * r * d).astype(d.dtype), rates, direction)
+        return eqx.apply_updates(model, updates), adam, summit, value
 
     def step(_: Array, state: State) -> State:
         order = next_order(state.order, key, state.step, size)
