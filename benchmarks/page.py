@@ -145,8 +145,8 @@ def convergence(found: Result) -> str:
 ## Time to the same bound
 
 From the same start, natural-gradient steps reach the bound that 3,000 steps of Adam reach, at
-the best of four learning rates, in a part of the time: {" and ".join(ratios)}. They have one
-setting for both, with a fast rate for the noise and no schedule (`benchmarks/convergence.py`).
+the best of four learning rates, in a part of the time: {" and ".join(ratios)}. On Jura they
+have their defaults, on the rain data a faster rate for the noise and no schedule.
 
 {rows_of(found)}
 

@@ -23,12 +23,38 @@ CORE = (
 install_import_hook([f"zigp.{name}" for name in CORE], "beartype.beartype")
 
 
+# Files of slow tests that compute much, or whose subject is rounding, memory or processes: programs
+# are compiled as for use there. The others compile much and compute little.
+AS_FOR_USE = {
+    f"test_{name}"
+    for name in (
+        "calibration",
+        "checkpoints",
+        "cli",
+        "cli_files",
+        "determinism",
+        "devices",
+        "docs",
+        "estimators",
+        "examples",
+        "experiments",
+        "projection",
+        "readme",
+        "repeated",
+        "report",
+        "streaming",
+        "training",
+        "trouble",
+    )
+}
+
+
 def pytest_configure(config):
     """Everyday tests compile much and compute little: XLA optimises little, here and in processes.
 
-    Slow tests, and those of a user who has chosen XLA's flags, are compiled as for use. Programs
-    that one process compiled serve the next from a folder of this run: what the user's own fits
-    left neither helps nor grows. The processes that run tests keep theirs in memory.
+    Some slow tests, and those of a user who has chosen XLA's flags, are compiled as for use.
+    Programs that one process compiled serve the next from a folder of this run: what the user's own
+    fits left neither helps nor grows. The processes that run tests keep theirs in memory.
     """
     import jax
 
@@ -41,9 +67,6 @@ def pytest_configure(config):
         if config.option.markexpr.startswith("not slow") and "XLA_FLAGS" not in os.environ:
             os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     jax.config.update("jax_compilation_cache_dir", None)
-    jax.config.update(
-        "jax_disable_most_optimizations", "JAX_DISABLE_MOST_OPTIMIZATIONS" in os.environ
-    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -62,11 +85,19 @@ def _in_session():
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _forget_compiled_programs():
-    """Each holds several memory maps, of which Linux allows a process 65,530 in all."""
-    yield
+def _compiled_programs(request):
+    """How they are made, and that there is room: Linux allows a process 65,530 memory maps."""
+    import jax
+
     from zigp.runtime import make_room
 
+    quick = "JAX_DISABLE_MOST_OPTIMIZATIONS" in os.environ or (
+        "XLA_FLAGS" not in os.environ and request.module.__name__ not in AS_FOR_USE
+    )
+    if quick != jax.config.jax_disable_most_optimizations:
+        jax.clear_caches()
+        jax.config.update("jax_disable_most_optimizations", quick)
+    yield
     make_room()
 
 
