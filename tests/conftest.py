@@ -84,6 +84,9 @@ def _in_session():
         yield
 
 
+_made: dict[str, bool] = {}  # how programs are compiled in this process
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _compiled_programs(request):
     """How they are made, and that there is room: Linux allows a process 65,530 memory maps."""
@@ -94,9 +97,10 @@ def _compiled_programs(request):
     quick = "JAX_DISABLE_MOST_OPTIMIZATIONS" in os.environ or (
         "XLA_FLAGS" not in os.environ and request.module.__name__ not in AS_FOR_USE
     )
-    if quick != jax.config.jax_disable_most_optimizations:
+    if _made.get("quick") != quick:
         jax.clear_caches()
         jax.config.update("jax_disable_most_optimizations", quick)
+        _made["quick"] = quick
     yield
     make_room()
 

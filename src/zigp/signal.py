@@ -20,7 +20,7 @@ This holds while no latent enters one output twice; a signal in which one does i
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add, mul
@@ -163,8 +163,8 @@ class Gate(Signal):
 
 
 @dataclass(frozen=True)
-class Product(Signal):
-    """A product of independent signals."""
+class _Several(Signal):
+    """Independent signals, put together in some way."""
 
     parts: tuple[Signal, ...]
 
@@ -178,81 +178,66 @@ class Product(Signal):
     @property
     def leaves(self) -> tuple[Latent, ...]:
         return tuple(leaf for part in self.parts for leaf in part.leaves)
-
-    def factors(self) -> tuple[Signal, ...]:
-        return self.parts
 
     @property
     def linear(self) -> frozenset[str]:
         return frozenset().union(*(part.linear for part in self.parts))
 
+    def _of_each[T: (Array, Moments)](self, asked: Callable[[Signal], T]) -> Iterator[T]:
+        """What each part answers, with their axes lined up."""
+        return (_aligned(asked(part), part.axes, self.axes) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Product(_Several):
+    """A product of independent signals."""
+
+    def factors(self) -> tuple[Signal, ...]:
+        return self.parts
+
     def moments(self, marginals: Marginals) -> Moments:
-        parts = ((part, part.moments(marginals)) for part in self.parts)
-        return reduce(times, (_aligned(m, part.axes, self.axes) for part, m in parts))
+        return reduce(times, self._of_each(lambda part: part.moments(marginals)))
 
     def value(self, values: Mapping[str, Array]) -> Array:
-        parts = (_aligned(part.value(values), part.axes, self.axes) for part in self.parts)
-        return reduce(mul, parts)
+        return reduce(mul, self._of_each(lambda part: part.value(values)))
 
-    @property
-    def _free(self) -> int:
-        """The one factor that may stay random: a product of constants and one normal is normal."""
-        return max(range(len(self.parts)), key=lambda i: self.parts[i].gaussian)
+    def _fixes(self, part: Signal) -> bool:
+        """Whether a factor must be known for the product to be normal: all but a normal one."""
+        return part is not max(self.parts, key=lambda factor: factor.gaussian)
 
     def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
         return tuple(
             leaf
-            for i, part in enumerate(self.parts)
-            for leaf in part.conditioners(fixed=fixed or i != self._free)
+            for part in self.parts
+            for leaf in part.conditioners(fixed=fixed or self._fixes(part))
         )
 
     def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
-        parts = (
-            (part, part.given(marginals, nodes, fixed=fixed or i != self._free))
-            for i, part in enumerate(self.parts)
-        )
-        return reduce(times, (_aligned(m, part.axes, self.axes) for part, m in parts))
+        def of(part: Signal) -> Moments:
+            return part.given(marginals, nodes, fixed=fixed or self._fixes(part))
+
+        return reduce(times, self._of_each(of))
 
 
 @dataclass(frozen=True)
-class Sum(Signal):
+class Sum(_Several):
     """A sum of independent signals."""
-
-    parts: tuple[Signal, ...]
-
-    def __post_init__(self) -> None:
-        _refuse_repeats(self, self.parts)
-
-    @property
-    def axes(self) -> str:
-        return _union(self.parts)
-
-    @property
-    def leaves(self) -> tuple[Latent, ...]:
-        return tuple(leaf for part in self.parts for leaf in part.leaves)
 
     @property
     def gaussian(self) -> bool:
         return all(part.gaussian for part in self.parts)
 
-    @property
-    def linear(self) -> frozenset[str]:
-        return frozenset().union(*(part.linear for part in self.parts))
-
     def moments(self, marginals: Marginals) -> Moments:
-        parts = ((part, part.moments(marginals)) for part in self.parts)
-        return reduce(_plus, (_aligned(m, part.axes, self.axes) for part, m in parts))
+        return reduce(_plus, self._of_each(lambda part: part.moments(marginals)))
 
     def value(self, values: Mapping[str, Array]) -> Array:
-        parts = (_aligned(part.value(values), part.axes, self.axes) for part in self.parts)
-        return reduce(add, parts)
+        return reduce(add, self._of_each(lambda part: part.value(values)))
 
     def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
         return tuple(leaf for part in self.parts for leaf in part.conditioners(fixed=fixed))
 
     def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
-        parts = ((part, part.given(marginals, nodes, fixed=fixed)) for part in self.parts)
-        return reduce(_plus, (_aligned(m, part.axes, self.axes) for part, m in parts))
+        return reduce(_plus, self._of_each(lambda part: part.given(marginals, nodes, fixed=fixed)))
 
 
 @dataclass(frozen=True)
