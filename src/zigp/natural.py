@@ -82,8 +82,10 @@ def _stepped(
     rate = jnp.asarray(rate if linear else rate * _DAMPING, marginals[name].mean.dtype)
     places, shape = _turns(model, name, latent)
 
-    def turn(held: tuple[LatentGP, Moments], first: Array) -> tuple[tuple[LatentGP, Moments], Any]:
-        whole, all_own = held
+    Held = tuple[LatentGP, Moments, Slopes | None]
+
+    def turn(held: Held, first: Array) -> tuple[Held, None]:
+        whole, all_own, _ = held
 
         def of(family: Any) -> Any:
             return jax.tree.map(lambda leaf: part_of(leaf, first, shape), family)
@@ -103,15 +105,14 @@ def _stepped(
             own = latent.through(here)
         else:
             latent, own, after = _safe_step(latent, own, here, slope, rate, total, look, before)
-        return (whole.with_part(first, latent), among(own)[name]), after
+        return (whole.with_part(first, latent), among(own)[name], after), None
 
-    held = latent, marginals[name]
-    if len(places) == 1:  # what it has in common with the steps before and after is computed once
-        held, known = turn(held, places[0])
-        return *held, known
+    unknown = None
+    if not linear:  # something of the same shapes, for the loop to put the slopes in
+        shapes = jax.eval_shape(lambda: slopes(model, marginals, batch))
+        unknown = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     # A loop, so that a network of twenty latents compiles as fast as one of two.
-    held, known = jax.lax.scan(turn, held, places)
-    return *held, jax.tree.map(lambda leaf: leaf[-1], known)
+    return jax.lax.scan(turn, (latent, marginals[name], unknown), places)[0]
 
 
 def _turns(model: Model, name: str, latent: LatentGP) -> tuple[Array, tuple[int, ...]]:
