@@ -38,6 +38,7 @@ AS_FOR_USE = {
         "estimators",
         "examples",
         "experiments",
+        "families",
         "projection",
         "readme",
         "repeated",
