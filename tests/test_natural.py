@@ -314,7 +314,9 @@ def same_gradients(model: Model, batch: Batch, rate: float = 1.0, names=None) ->
         np.testing.assert_allclose(got, by_hand, rtol=1e-7, atol=1e-8 * np.abs(by_hand).max())
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=DATA)
+@pytest.mark.parametrize(
+    "which", [pytest.param(0, id="lattice", marks=pytest.mark.slow), pytest.param(1, id="rows")]
+)
 def test_the_slopes_that_a_sweep_ends_with_give_the_gradient(which):
     same_gradients(random_zigp(11, "diagonal"), masked(11)[which])
 
@@ -337,6 +339,7 @@ def test_they_do_in_networks_and_where_the_last_step_is_in_closed_form(noise):
     same_gradients(model, batch, names=["g", "f"])
 
 
+@pytest.mark.slow
 def test_they_do_where_every_step_is_refused():
     """A step that is not a number is not taken; the slopes are those where it began."""
     model, batch = random_zigp(14), masked(14)[1]
