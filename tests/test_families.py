@@ -264,8 +264,8 @@ def test_what_to_expect_if_it_is_on(fitted):
 def test_quantiles_of_the_parts(fitted):
     """Quantiles rise, and their average over all levels is the mean.
 
-    Those of counts go by whole numbers, which no average over some levels tells: a quantile is the
-    first number that the level does not exceed.
+    Those of counts are whole numbers, which no average over some levels tells: a quantile is the
+    first whose probability not to be exceeded reaches the level.
     """
     family, model, (X, _) = fitted
     nodes, weights = np.polynomial.legendre.leggauss(40)
@@ -273,7 +273,12 @@ def test_quantiles_of_the_parts(fitted):
     parts = model.predict_components(some)
     expected = {"gate": parts["gate"], "latent": parts["latent"]}
     if family in ("zip", "zinb"):
+        if_on = model.predict_quantiles(some, levels[::8], of="if_on").to_numpy()
         found = model.predict_quantiles(some, levels[::8]).to_numpy()
+        for numbers in (if_on, found):
+            assert np.all(np.diff(numbers, axis=1) >= 0)
+            np.testing.assert_array_equal(numbers, np.round(numbers))
+        assert np.all(if_on >= found)
         assert np.all(model.prob_below(some, found) >= levels[::8] - 1e-6)
         assert np.all(model.prob_below(some, found - 1.0) < levels[::8] + 1e-6)
     else:
