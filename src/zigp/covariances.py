@@ -115,7 +115,7 @@ class Dense(Covariance):
         return _lower_triangle(self.factor)
 
     def quadratic(self, projection: Projection) -> Array:
-        return projection.dense_quadratic(self.root.reshape(*self.shape, -1))
+        return projection.dense_quadratic(self.root)
 
     def trace(self) -> Array:
         return jnp.sum(self.root**2)
