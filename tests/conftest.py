@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from pathlib import Path
 
@@ -68,6 +69,8 @@ def pytest_configure(config):
         if config.option.markexpr.startswith("not slow") and "XLA_FLAGS" not in os.environ:
             os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     jax.config.update("jax_compilation_cache_dir", None)
+    # What a shell starts in the background ignores Ctrl-C: tests that press it have it heeded.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(tryfirst=True)
