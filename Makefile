@@ -99,6 +99,9 @@ bench: setup $(PEERS)/gpytorch/ready $(PEERS)/gpflow/ready
 	$(BIN)/python benchmarks/convergence.py $(ZIGP_DATA)
 	$(BIN)/python benchmarks/trainers.py $(ZIGP_DATA)
 	$(BIN)/python benchmarks/streaming.py
+	$(BIN)/python benchmarks/compile_network.py
+	$(BIN)/python benchmarks/stranger.py $(ZIGP_DATA)
+	$(BIN)/python benchmarks/cube.py
 	$(BIN)/python benchmarks/page.py
 
 bench-check: setup

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from run import machine
 
 from zigp import GPNetworkRegressor
 
@@ -30,7 +31,7 @@ def main() -> None:
         result[f"Q={Q}, P={P}"] = {"compile": first - again, "50 steps": model.seconds_}
     print(json.dumps(result))
     out = Path(__file__).parent / "results" / "compile_network.json"
-    out.write_text(json.dumps(result, indent=2) + "\n")
+    out.write_text(json.dumps(result | {"on": machine()}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ time. Writes benchmarks/results/cube.json.
 from __future__ import annotations
 
 import json
-import os
 import resource
 import time
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import xarray as xr
+from run import machine
 
 from zigp import ZeroInflatedGPRegressor
 from zigp.datasets import simulate_rain_grid
@@ -54,7 +54,6 @@ def main() -> None:
     scores = amount_scores(y, at[held], 0.1)
     zero = amount_scores(y, np.zeros_like(y), 0.1)
     found = {
-        "cores": os.cpu_count(),
         "cells": int(np.prod(SHAPE)),
         "zeros": round(float((cube == 0).sum() / cube.notnull().sum()), 4),
         "inducing": [len(z) for z in model.model_.latents["f"].Z],
@@ -64,6 +63,7 @@ def main() -> None:
         "peak_megabytes": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024),
         "held_out": {k: round(scores[k], 4) for k in ("rmse", "mae", "f1", "accuracy")},
         "zero_rmse": round(zero["rmse"], 4),
+        "on": machine(),
     }
     RESULTS.write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found, indent=2))

@@ -15,6 +15,7 @@ import statistics
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -117,13 +118,17 @@ def answer(name: str, command: list[str]) -> dict[str, Any]:
 
 
 def compared(runs: Runs) -> dict[str, Any]:
-    """Seconds of every program, and zigp's as a part of those of the fastest peer, by rounds."""
+    """Seconds of every program, and zigp's as a part of those of the fastest peer, by rounds.
+
+    Where programs say what bound they began at, it is kept: it tells whether they had one model.
+    """
     found: dict[str, Any] = {
         name: summary([s for run in each for s in run["seconds"]])
         | {
             "compile": statistics.median(run["compile_seconds"] for run in each),
             "rows": each[0]["rows"],
         }
+        | {key: each[0][key][0] for key in ("bound",) if key in each[0]}
         for name, each in runs.items()
     }
     rounds = [
@@ -164,6 +169,7 @@ def machine() -> dict[str, Any]:
         "cpu": cpu,
         "cores": os.cpu_count(),
         "python": platform.python_version(),
+        "versions": {name: version(name) for name in ("zigp", "jax", "numpy")},
         "load_before": round(BUSY, 1),
     }
 

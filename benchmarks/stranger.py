@@ -1,6 +1,6 @@
 """What a stranger gets on the rain data with nothing set: through pandas, and typed as commands.
 
-    .venv/bin/python benchmarks/stranger.py DATA_DIR
+    .venv/bin/python benchmarks/stranger.py [DATA_DIR]
 
 The first fold of the experiment: its training rows are fitted, its test rows are scored. Writes
 benchmarks/results/stranger.json, with the experiment's own scores of that fold beside it.
@@ -9,7 +9,6 @@ benchmarks/results/stranger.json, with the experiment's own scores of that fold 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from run import machine
 
 from zigp import ZeroInflatedGPRegressor
 from zigp.datasets import load_precipitation
@@ -34,7 +34,7 @@ def scored(y: np.ndarray, mean: np.ndarray) -> dict[str, float]:
     return {name: round(found[name], 4) for name in SCORES}
 
 
-def main(data: Path) -> None:
+def main(data: Path | None) -> None:
     rain = load_precipitation(data)
     _, train, test = next(splits(rain, "kfold"))
     y = rain["rain_mm"].to_numpy()[test]
@@ -56,9 +56,9 @@ def main(data: Path) -> None:
         subprocess.run(predict, cwd=folder, check=True)
         mean = pd.read_csv(Path(folder, "predicted.csv"))["mean"].to_numpy()
     found["command line"] = {"fit_seconds": round(seconds, 1)} | scored(y, mean)
-    RESULTS.write_text(json.dumps({"cores": os.cpu_count(), "fold": 0} | found, indent=2) + "\n")
+    RESULTS.write_text(json.dumps({"fold": 0, "on": machine()} | found, indent=2) + "\n")
     print(RESULTS.read_text())
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

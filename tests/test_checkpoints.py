@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -385,7 +386,7 @@ rng = np.random.default_rng(0)
 X = rng.uniform(0, 10, (200, 1))
 y = np.where(np.sin(X[:, 0]) > 0, 2.0, 0.0) + rng.normal(0, 0.05, 200)
 model = ZeroInflatedGPRegressor(
-    n_inducing=12, steps=6000, batch_size=64, tol=0.0, checkpoint=kept, checkpoint_seconds=0.01,
+    n_inducing=12, steps=12000, batch_size=64, tol=0.0, checkpoint=kept, checkpoint_seconds=0.01,
     resume=kept.exists(),
 )
 model.fit(X, y).save(out)
@@ -408,11 +409,13 @@ def seen(process: subprocess.Popen, folder: Path, pattern: str, known: set[str])
         time.sleep(0.0005)  # a file takes longer to be written
 
 
-def moment(kind: str, process: subprocess.Popen, folder: Path, rng: np.random.Generator) -> None:
+def moment(
+    kind: str, process: subprocess.Popen, folder: Path, rng: np.random.Generator, warm_up: float
+) -> None:
     """Wait for the moment to kill."""
     known = {path.name for path in folder.glob("*step-*")}
     if kind == "at any time":  # while it starts, compiles, reads its checkpoint or trains
-        time.sleep(float(rng.uniform(0, 6)))
+        time.sleep(float(rng.uniform(0, 1.1 * warm_up)))
     elif kind == "in training":
         seen(process, folder, "step-*.checkpoint", known)
         time.sleep(float(rng.uniform(0, 0.1)))
@@ -432,12 +435,19 @@ def whole_files(folder: Path) -> int:
 @pytest.mark.slow
 def test_thirty_kills_end_in_the_same_bits(tmp_path):
     assert start(tmp_path, "whole").wait(timeout=600) == 0
+    begun = time.monotonic()
+    timed = start(tmp_path, "timed")  # with all that is compiled, until its first checkpoint
+    seen(timed, tmp_path / "timed.kept", "step-*.checkpoint", set())
+    warm_up = time.monotonic() - begun
+    timed.kill()
+    timed.wait()
+    shutil.rmtree(tmp_path / "timed.kept")
     rng, kept, half = np.random.default_rng(0), tmp_path / "killed.kept", 0
     reached = []
     kinds = ["at any time", "in training", "in writing"] * 10
     for kind in kinds:
         process = start(tmp_path, "killed")
-        moment(kind, process, kept, rng)
+        moment(kind, process, kept, rng, warm_up)
         assert process.poll() is None, "it ended before it could be killed"
         process.send_signal(signal.SIGKILL)
         process.wait()
