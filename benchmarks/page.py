@@ -18,8 +18,8 @@ PAGE = DOCS / "performance.md"
 NAMES = {"zigp": "zigp", "gpytorch": "GPyTorch", "gpflow": "GPflow"}
 STANDS_ON = {"zigp": "jax", "gpytorch": "torch", "gpflow": "tensorflow"}
 
-FOLD = """A fold of the precipitation data, with the paper's lattice; natural gradients have the rates
-of the comparison above. Of a fold's time the whole fit is all but compilation:"""
+FOLD = """A fold of the precipitation data, with the paper's lattice; natural gradients have the
+rates of the comparison above. The whole fit is all but compilation:"""
 
 Result = dict[str, Any]
 
