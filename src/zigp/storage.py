@@ -41,7 +41,7 @@ __all__ = ["FORMAT", "load", "read_header", "save"]
 
 FORMAT = 1
 _KEY = "zigp"
-_MOST_CHARACTERS = 1 << 24
+_WASTE = 64  # bytes of an array of texts of one width, for every character in them
 _OWN = ("_output_names",)  # what a fit sets although its class has it
 
 
@@ -258,12 +258,13 @@ def _unpacked(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def _texts(texts: list[Any], dtype: type) -> np.ndarray:
-    """An array of texts, each as wide as the longest: few long ones must not make all so."""
+    """An array of texts, as they are where giving all the width of the longest would waste room."""
     if not all(isinstance(text, str) for text in texts):
         raise _UnknownError("its texts are not all texts")
-    if dtype is str and len(texts) * max(map(len, texts), default=0) > _MOST_CHARACTERS:
-        raise _UnknownError("its texts would take far more room than they fill")
-    return np.array(texts, dtype=dtype)
+    # The file has quotes and a comma for each: all arrays together take a multiple of its size.
+    filled = sum(map(len, texts)) + len(texts)
+    wide = 4 * len(texts) * max(map(len, texts), default=0) > _WASTE * filled
+    return np.array(texts, dtype=object if wide else dtype)
 
 
 def _built(name: str, held: dict[str, Any]) -> Any:
