@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from zigp import (
     signal,
 )
 from zigp.files.atomic import beside
+from zigp.files.digest import digest
 from zigp.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
 from zigp.training import records
 
@@ -89,7 +89,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "content": _packed(estimator, arrays),
     }
     whole = {name: np.array(array, order="C") for name, array in arrays.items()}
-    header["digest"] = _digest(header, whole)
+    header["digest"] = digest(header, whole)
     text = json.dumps(header, allow_nan=False, ensure_ascii=False)
     try:
         with beside(Path(path)) as part:
@@ -112,7 +112,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     header = _checked_header(path, raw[8 : 8 + length], length, len(raw))
     try:
         arrays = read_tensors(raw)
-        if header.get("digest") != _digest(header, arrays):
+        if header.get("digest") != digest(header, arrays):
             raise _UnknownError("something in it was changed after it was saved")
         if "estimator" not in header["content"]:
             raise _UnknownError("it holds no estimator")
@@ -159,16 +159,6 @@ def _cut_short(path: Path, claimed: int, size: int) -> str:
         f"{path} should hold {claimed} bytes by its own header but has {size}: it was cut short or "
         "changed. Copy or save it again."
     )
-
-
-def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-    """A number of all that a file says and holds, other than itself."""
-    said = {key: value for key, value in header.items() if key != "digest"}
-    found = sha256(json.dumps(said, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
-        found.update(json.dumps([name, str(array.dtype), array.shape]).encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
 
 
 def _library_version() -> str:
