@@ -94,6 +94,34 @@ def test_a_stream_goes_on_where_it_was(tmp_path):
     assert not (tmp_path / "kept").exists()  # nothing is left once it is done
 
 
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_stream_whose_contents_changed_is_another_fit(outside, tmp_path, monkeypatch):
+    """In the sample, or, where that is small, elsewhere: footers tell."""
+    if outside:
+        monkeypatch.setattr("zigp.estimators.base._SAMPLE", 64)
+    x, y = np.linspace(0, 10, 512), np.tile([0.0, 2.0], 256)
+
+    def opened(values):
+        table = pd.DataFrame({"x": x, "y": values})
+        table.to_parquet(tmp_path / "rows.parquet", row_group_size=128)
+        return open_stream(tmp_path / "rows.parquet", target="y", rows_per_block=128)
+
+    model = ZeroInflatedGPRegressor(
+        n_inducing=5, batch_size=64, steps=8, checkpoint=tmp_path / "kept", verbose=True
+    )
+    monkeypatch.setattr("zigp.estimators.base.progress_bar", _shown(stop_at(4)))
+    stream = opened(y)
+    with pytest.raises(InterruptedFitError):
+        model.fit_stream(stream)
+    changed = y[::-1].copy()  # of the same mean and spread
+    if outside:
+        changed = y.copy()
+        changed[np.flatnonzero(~np.isin(x, stream.sample(64, model.seed_)[0]["x"]))[0]] = 3.0
+    model.set_params(resume=True)
+    with pytest.raises(ValueError, match="of another fit"):
+        model.fit_stream(opened(changed))
+
+
 def _shown(watch):
     from contextlib import contextmanager
 
@@ -236,6 +264,27 @@ def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path, monkeypatc
         checkpoints=Checkpoints(tmp_path, resume=True),
     )
     same(again.model, train(random_zigp(0), data, Settings(steps=200, tol=0.0)).model)
+
+
+@pytest.mark.parametrize(
+    ("steps", "before"), [(1, "the one before is step-000000050"), (None, "there is none before")]
+)
+def test_ctrl_c_with_the_disk_full_hands_over_what_was_learned(
+    steps, before, tmp_path, monkeypatch
+):
+    written = Path.write_bytes
+
+    def full(path, content):
+        if "000000100" in path.name:
+            raise OSError(28, "No space left on device", str(path))
+        return written(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    kept = Checkpoints(tmp_path / "kept", steps=steps)
+    said = rf"step 100 of 200; its checkpoint could not be written \(No space.*\), {before}"
+    with pytest.raises(InterruptedFitError, match=said) as stopped:
+        train(random_zigp(0), masked(0)[0], TWO_HUNDRED, stop_at(100), checkpoints=kept)
+    assert len(stopped.value.fits[0].bounds) == 100
 
 
 @pytest.mark.slow

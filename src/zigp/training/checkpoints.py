@@ -139,6 +139,13 @@ class Checkpoints:
         for other in set(self.found()) - set(self._kept):  # older ones, and damaged ones
             other.unlink(missing_ok=True)
 
+    def not_written(self, error: OSError) -> str:
+        """That the last one could not be written, and which there is, in words."""
+        before = (
+            f"the one before is {self._kept[-1].name}" if self._kept else "there is none before"
+        )
+        return f"its checkpoint could not be written ({os.strerror(error.errno or 0)}), {before}"
+
     def restore(self, state: Any, mark: str) -> tuple[Any, dict[str, Any]] | None:
         """The newest checkpoint that is not damaged, as a state like the one given."""
         if not self.resume:
