@@ -94,6 +94,34 @@ def test_a_stream_goes_on_where_it_was(tmp_path):
     assert not (tmp_path / "kept").exists()  # nothing is left once it is done
 
 
+@pytest.mark.parametrize("outside", [False, True])
+def test_a_stream_whose_contents_changed_is_another_fit(outside, tmp_path, monkeypatch):
+    """In the sample, or, where that is small, elsewhere: footers tell."""
+    if outside:
+        monkeypatch.setattr("zigp.estimators.base._SAMPLE", 64)
+    x, y = np.linspace(0, 10, 512), np.tile([0.0, 2.0], 256)
+
+    def opened(values):
+        table = pd.DataFrame({"x": x, "y": values})
+        table.to_parquet(tmp_path / "rows.parquet", row_group_size=128)
+        return open_stream(tmp_path / "rows.parquet", target="y", rows_per_block=128)
+
+    model = ZeroInflatedGPRegressor(
+        n_inducing=5, batch_size=64, steps=8, checkpoint=tmp_path / "kept", verbose=True
+    )
+    monkeypatch.setattr("zigp.estimators.base.progress_bar", _shown(stop_at(4)))
+    stream = opened(y)
+    with pytest.raises(InterruptedFitError):
+        model.fit_stream(stream)
+    changed = y[::-1].copy()  # of the same mean and spread
+    if outside:
+        changed = y.copy()
+        changed[np.flatnonzero(~np.isin(x, stream.sample(64, model.seed_)[0]["x"]))[0]] = 3.0
+    model.set_params(resume=True)
+    with pytest.raises(ValueError, match="of another fit"):
+        model.fit_stream(opened(changed))
+
+
 def _shown(watch):
     from contextlib import contextmanager
 
@@ -123,17 +151,78 @@ def test_two_checkpoints_are_kept_and_the_newest_is_taken(tmp_path):
     assert size < 2 * (3 * 8 * parameters + 16 * 400 + 20_000)
 
 
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(tmp_path):
-    settings, data = Settings(steps=200, tol=0.0), masked(0)[0]
-    whole = train(random_zigp(0), data, settings)
-    with pytest.raises(InterruptedFitError):
-        train(
-            random_zigp(0), data, settings, stop_at(150), checkpoints=Checkpoints(tmp_path, steps=1)
-        )
-    newest = Checkpoints(tmp_path, resume=True).found()[0]
-    newest.write_bytes(newest.read_bytes()[:-100])
-    again = train(random_zigp(0), data, settings, checkpoints=Checkpoints(tmp_path, resume=True))
-    same(again.model, whole.model)
+def flipped(at):
+    """Damage at a byte that is found in the content."""
+
+    def damage(raw: bytes) -> bytes:
+        place = at(raw)
+        return raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]
+
+    return damage
+
+
+DAMAGE = {
+    "cut short": lambda raw: raw[:-100],
+    "zeros at the end": lambda raw: raw[:-300] + bytes(300),
+    "zeros at the start": lambda raw: bytes(300) + raw[300:],
+    "a bit of the data": flipped(lambda raw: len(raw) - 500),
+    "a bit of the header's length": flipped(lambda raw: 2),
+    "a bit of the fingerprint": flipped(lambda raw: raw.index(b"fingerprint") + 20),
+    "a bit of the number of steps": flipped(lambda raw: raw.index(b"done") + 8),
+    "a bit of the name of an entry": flipped(lambda raw: raw.index(b"elapsed") + 1),
+    "a bit of the digest": flipped(lambda raw: raw.index(b"digest") + 15),
+    "nothing left": lambda raw: b"",
+}
+
+
+@pytest.fixture(scope="module")
+def interrupted(tmp_path_factory) -> Path:
+    """Two checkpoints of a fit, after 100 and 150 of 200 steps."""
+    folder = tmp_path_factory.mktemp("interrupted")
+    kept = Checkpoints(folder, steps=1)
+    with jax.enable_x64(True), pytest.raises(InterruptedFitError):
+        train(random_zigp(0), masked(0)[0], TWO_HUNDRED, stop_at(150), checkpoints=kept)
+    return folder
+
+
+TWO_HUNDRED = Settings(steps=200, tol=0.0)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, interrupted, tmp_path):
+    data, folder = masked(0)[0], tmp_path / "kept"
+    shutil.copytree(interrupted, folder)
+    kept, steps = Checkpoints(folder, resume=True), []
+    newest, before = kept.found()
+    newest.write_bytes(DAMAGE[damage](newest.read_bytes()))
+    again = train(
+        random_zigp(0), data, TWO_HUNDRED, lambda p: steps.append(p.step), checkpoints=kept
+    )
+    assert steps == [150, 200]
+    same(again.model, train(random_zigp(0), data, TWO_HUNDRED).model)
+    assert [path.name[5:14] for path in kept.found()] == ["000000200", before.name[5:14]]
+
+
+@pytest.mark.parametrize("stop", [100, 200])
+def test_where_all_checkpoints_are_damaged_training_starts_anew_and_says_so(
+    stop, interrupted, tmp_path
+):
+    data, folder = masked(0)[0], tmp_path / "kept"
+    shutil.copytree(interrupted, folder)
+    kept, steps = Checkpoints(folder, resume=True, steps=1), []
+    for path in kept.found():
+        path.write_bytes(DAMAGE["a bit of the fingerprint"](path.read_bytes()))
+    with (
+        pytest.warns(UserWarning, match="all are damaged: training starts from its beginning"),
+        pytest.raises(InterruptedFitError),
+    ):
+        train(random_zigp(0), data, TWO_HUNDRED, stop_at(stop), checkpoints=kept)
+    again = train(
+        random_zigp(0), data, TWO_HUNDRED, lambda p: steps.append(p.step),
+        checkpoints=Checkpoints(folder, resume=True),
+    )  # fmt: skip
+    assert steps == list(range(stop + 50, 250, 50))  # the damaged ones are not in the way
+    same(again.model, train(random_zigp(0), data, TWO_HUNDRED).model)
 
 
 def test_checkpoints_of_another_fit_are_refused(tmp_path):
@@ -175,6 +264,27 @@ def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path, monkeypatc
         checkpoints=Checkpoints(tmp_path, resume=True),
     )
     same(again.model, train(random_zigp(0), data, Settings(steps=200, tol=0.0)).model)
+
+
+@pytest.mark.parametrize(
+    ("steps", "before"), [(1, "the one before is step-000000050"), (None, "there is none before")]
+)
+def test_ctrl_c_with_the_disk_full_hands_over_what_was_learned(
+    steps, before, tmp_path, monkeypatch
+):
+    written = Path.write_bytes
+
+    def full(path, content):
+        if "000000100" in path.name:
+            raise OSError(28, "No space left on device", str(path))
+        return written(path, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    kept = Checkpoints(tmp_path / "kept", steps=steps)
+    said = rf"step 100 of 200; its checkpoint could not be written \(No space.*\), {before}"
+    with pytest.raises(InterruptedFitError, match=said) as stopped:
+        train(random_zigp(0), masked(0)[0], TWO_HUNDRED, stop_at(100), checkpoints=kept)
+    assert len(stopped.value.fits[0].bounds) == 100
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
@@ -13,6 +14,7 @@ import pytest
 from fuzz.running import in_process
 
 from zigp import HurdleGPRegressor, SparseGPRegressor, load, open_stream
+from zigp.runtime import surroundings
 from zigp.storage import read_header
 
 # Every way of training, in a process of its own that is told how often to write checkpoints: so
@@ -53,10 +55,17 @@ fits = {
     "hurdle": (zigp.HurdleGPRegressor(**small), X, y),
     "classes": (zigp.SparseGPClassifier(**small), X, y > 0),
 }
+written, save = [], zigp.training.Checkpoints.save
+def noted(self, *args):
+    save(self, *args)
+    written.append(self.found())
+zigp.training.Checkpoints.save = noted
 for name, (model, inputs, target) in fits.items():
+    written.clear()
     if seconds != "never":
         model.set_params(checkpoint=folder / name, checkpoint_seconds=float(seconds))
     model.fit(inputs, target) if target is not None else model.fit_stream(inputs)
+    assert len(written) == 0 if seconds == "never" else len(written) > 1 and all(written), name
     parts = [model] if hasattr(model, "model_") else [model.classifier_, model.regressor_]
     found = hashlib.sha256()
     for part in parts:
@@ -100,13 +109,19 @@ def header(tmp_path_factory):
 
 def test_a_file_says_what_its_bits_depend_on(header):
     made = header["made_with"]
-    for package in ("zigp", "jax", "jaxlib", "numpy"):
+    for package in ("zigp", "jax", "jaxlib", "numpy", "scipy", "optax", "scikit-learn"):
         assert made[package] == version(package)
     said = {"method": "natural", "dtype": "float64", "steps": 3, "batch_size": None, "devices": 1}
     said |= {"platform": "cpu", "processes": 1, "warm_start": False, "max_seconds": None}
     assert {key: made[key] for key in said} == said
     assert made["seed"] == header["trained"]["seed"]
     assert made["cores"] >= 1
+    assert made["xla_flags"] == os.environ.get("XLA_FLAGS", "")
+
+
+def test_flags_of_the_compiler_are_told(monkeypatch):
+    monkeypatch.setenv("XLA_FLAGS", "--xla_cpu_enable_fast_math=true")
+    assert surroundings()["xla_flags"] == "--xla_cpu_enable_fast_math=true"
 
 
 def test_it_tells_other_data_and_other_seeds_apart(header, tmp_path):

@@ -44,7 +44,6 @@ HOSTILE = {
     "a class": _content("__class__", {"is": "columns.Table", "with": {"columns": {"dict": []}}}),
     "all attributes": _content("__dict__", {"dict": []}),
     "lists in lists": _content("y_scale_", "@5000@"),
-    "a wide text": _content("w_", {"texts": ["x" * 99_999, *[""] * 99_999], "object": False}),
     "texts that are none": _content("w_", {"texts": [[[1]], 2], "object": True}),
     "no estimator": lambda header, _: header.update(content={"list": [1]}),
     "a huge shape": lambda _, outer: outer["0"].update(shape=[2**62, 2**62]),
@@ -57,10 +56,20 @@ HOSTILE = {
 }
 
 
+def _wide(arrays, texts):
+    """Arrays of many short texts and a long one, in all of which each would be as wide as that."""
+    wide = {"texts": ["x" * texts, *[""] * (texts - 1)], "object": False}
+    return _content("w_", {"list": [wide] * arrays})
+
+
+# What can be loaded, but must not take the room that it asks for.
+WIDE = {"a wide text": _wide(1, 99_999), "several wide texts": _wide(6, 4096)}
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
-    for name, change in HOSTILE.items():
+    for name, change in (HOSTILE | WIDE).items():
         raw = _changed(change)
         if name.endswith("digits"):
             header, outer, data = parts_of(raw)
@@ -115,6 +124,16 @@ def test_loading_a_hostile_file_runs_and_reads_nothing_and_takes_no_room(hostile
         assert events == [["open", path]], path
     assert max(grown.values()) < 64 << 10, grown  # KiB
     assert sorted(map(str, hostile.iterdir())) == paths
+
+
+@pytest.mark.parametrize("texts", [["a", "b"], ["a", "b", "x" * 99], [*"abcdefgh" * 9, "x" * 999]])
+def test_texts_of_any_length_are_kept(texts, tmp_path):
+    model = load(model_file("ready"))
+    model.w_ = np.array(texts)
+    model.save(tmp_path / "m.zigp")
+    again = load(tmp_path / "m.zigp").w_
+    assert again.tolist() == texts
+    assert again.dtype == (object if len(texts) > 9 else model.w_.dtype)
 
 
 def test_every_changed_byte_is_noticed(tmp_path):

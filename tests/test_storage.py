@@ -13,6 +13,7 @@ from safetensors.numpy import save_file
 
 import zigp
 from zigp import storage
+from zigp.files.digest import digest
 from zigp.kernels import Matern32, Periodic
 
 RNG = np.random.default_rng(0)
@@ -133,7 +134,7 @@ def rewritten(path, out, change):
     outer = json.loads(raw[8 : 8 + length])
     header = json.loads(outer["__metadata__"]["zigp"])
     change(header, outer)
-    header["digest"] = storage._digest(header, load_tensors(raw))
+    header["digest"] = digest(header, load_tensors(raw))
     outer["__metadata__"]["zigp"] = json.dumps(header)
     text = json.dumps(outer, separators=(",", ":")).encode()
     out.write_bytes(len(text).to_bytes(8, "little") + text + raw[8 + length :])

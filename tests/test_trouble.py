@@ -220,6 +220,48 @@ def test_trouble_of_other_shapes_in_float32(name):
         judged(name, what, "float32")
 
 
+FAR = at(3, 1e30, X[:3].ravel()).reshape(3, 3)  # squared, the distance to it is infinite
+MATERN = ("zigp", "gp", "hurdle", "classes")
+ANSWERS = (
+    ("predict", {}),
+    ("predict_quantiles", {}),
+    ("predict_interval", {}),
+    ("sample", {"n_samples": 2}),
+    ("sample", {"noise": False}),
+    ("aggregate", {"n_samples": 2}),
+    ("prob_below", {"threshold": 1.0}),
+    ("prob_below", {"threshold": np.ones(3)}),
+    ("log_prob_between", {"low": 0.0, "high": 1.0}),
+    ("prob_zero", {"tol": 0.1}),
+    ("quantile_residuals", {"y": np.ones(3)}),
+    ("prob_on", {}),
+    ("predict_if_on", {}),
+    ("predict_components", {}),
+    ("predict_proba", {}),
+    ("decision_function", {}),
+)
+
+
+@pytest.mark.parametrize(
+    "name", [n if n == "gp" else pytest.param(n, marks=pytest.mark.slow) for n in MATERN]
+)
+def test_no_answer_is_silently_not_a_number(name):
+    """A Matérn kernel is ∞ · 0 at infinite distance."""
+    model = fitted(name, (X, Y, {}), "float32")
+    asked = [(method, more) for method, more in ANSWERS if hasattr(model, method)]
+    assert len(asked) >= (4 if name == "classes" else 10)
+    for method, more in asked:
+        with pytest.raises(FloatingPointError, match=r"row 1 is not a number.* units of the fit"):
+            getattr(model, method)(FAR, **more)
+
+
+def test_what_is_asked_about_nothing_is_answered_by_nothing():
+    """A missing observation has no place in its distribution, which is no error."""
+    model = fitted("gp", (X, Y, {}), "float32")
+    place = model.quantile_residuals(X[:3], [1.0, np.nan, 2.0])
+    assert np.isnan(place).tolist() == [False, True, False]
+
+
 # -- at the command line --------------------------------------------------------------------------
 
 

@@ -78,6 +78,8 @@ def over_rows(
         for name, values in function(model, Rows(part), *extra).items():
             whole = out.setdefault(name, np.empty((*values.shape[:-1], len(X)), dtype))
             whole[..., rows] = np.asarray(values)[..., : rows.stop - rows.start]
+    for values in out.values():
+        _refuse_nan(values, *args, *(() if along is None else (along,)))
     return out
 
 
@@ -102,7 +104,27 @@ def over_cells(
             whole = out.setdefault(name, np.empty((*lead, *lattice.shape), dtype))
             every: Any = (slice(None),) * len(lead)
             whole[every + here] = np.asarray(values)[every + inside]
-    return {name: whole.reshape(*whole.shape[: -len(size)], -1) for name, whole in out.items()}
+    flat = {name: whole.reshape(*whole.shape[: -len(size)], -1) for name, whole in out.items()}
+    for values in flat.values():
+        _refuse_nan(values, *args)
+    return flat
+
+
+def _refuse_nan(answers: np.ndarray, *asked: np.ndarray) -> None:
+    """An error if an answer is not a number where what was asked is; rows run along the last axis.
+
+    Every answer about new inputs passes here: a NaN among them is never silent.
+    """
+    wrong = np.isnan(answers)
+    if wrong.any():
+        here = wrong.reshape(-1, wrong.shape[-1]).any(axis=0)
+        for question in map(np.atleast_1d, asked):
+            here &= ~np.isnan(question).reshape(-1, question.shape[-1]).any(axis=0)
+        if here.any():
+            raise FloatingPointError(
+                f"The prediction at row {int(np.argmax(here))} is not a number. Are its inputs in "
+                "the units of the fit?"
+            )
 
 
 def block_of(shape: Sequence[int], cells: int) -> tuple[int, ...]:
@@ -241,7 +263,10 @@ def conditioned(
         jax.tree.map(lambda v, n=rows.stop - rows.start: v[..., :n], _condition(model, b, trained))
         for rows, b in _batches(model, X, y, weight)
     ]
-    return jax.tree.map(lambda *v: np.concatenate(v, axis=-1), *parts)
+    found = jax.tree.map(lambda *v: np.concatenate(v, axis=-1), *parts)
+    _refuse_nan(found.mean)
+    _refuse_nan(found.var)
+    return found
 
 
 @eqx.filter_jit
@@ -287,6 +312,7 @@ def draw(
         drawn = np.asarray(_draw(model, at, jax.random.fold_in(key, start), size, noise))
         if cells is not None:
             drawn = drawn[(slice(None),) * (drawn.ndim - len(cells)) + cells]
+        _refuse_nan(drawn)
         blocks.append(drawn)
     return np.concatenate(blocks)[:n]
 

@@ -20,6 +20,8 @@ __all__ = ["entry_point", "make_room", "session", "surroundings"]
 _lock = threading.Lock()
 _users = 0
 _limits: threadpool_limits | None = None
+# What computes: training, the moments before it, and where inducing points are placed.
+_PACKAGES = ("zigp", "jax", "jaxlib", "numpy", "scipy", "optax", "scikit-learn")
 _FULL = 0.5  # of the memory maps that a process may have
 
 
@@ -76,10 +78,10 @@ def make_room() -> None:
 
 
 def surroundings() -> dict[str, Any]:
-    """The versions and devices that the bits of a result depend on."""
-    packages = {name: version(name) for name in ("zigp", "jax", "jaxlib", "numpy")}
+    """The versions, flags and devices that the bits of a result depend on."""
     return {
-        **packages,
+        **{name: version(name) for name in _PACKAGES},
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "python": platform.python_version(),
         "machine": platform.machine(),
         "cores": os.cpu_count() or 1,

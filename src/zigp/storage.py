@@ -13,7 +13,6 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,7 @@ from zigp import (
     signal,
 )
 from zigp.files.atomic import beside
+from zigp.files.digest import digest
 from zigp.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
 from zigp.training import records
 
@@ -41,7 +41,7 @@ __all__ = ["FORMAT", "load", "read_header", "save"]
 
 FORMAT = 1
 _KEY = "zigp"
-_MOST_CHARACTERS = 1 << 24
+_WASTE = 64  # bytes of an array of texts of one width, for every character in them
 _OWN = ("_output_names",)  # what a fit sets although its class has it
 
 
@@ -89,7 +89,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         "content": _packed(estimator, arrays),
     }
     whole = {name: np.array(array, order="C") for name, array in arrays.items()}
-    header["digest"] = _digest(header, whole)
+    header["digest"] = digest(header, whole)
     text = json.dumps(header, allow_nan=False, ensure_ascii=False)
     try:
         with beside(Path(path)) as part:
@@ -112,7 +112,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     header = _checked_header(path, raw[8 : 8 + length], length, len(raw))
     try:
         arrays = read_tensors(raw)
-        if header.get("digest") != _digest(header, arrays):
+        if header.get("digest") != digest(header, arrays):
             raise _UnknownError("something in it was changed after it was saved")
         if "estimator" not in header["content"]:
             raise _UnknownError("it holds no estimator")
@@ -159,16 +159,6 @@ def _cut_short(path: Path, claimed: int, size: int) -> str:
         f"{path} should hold {claimed} bytes by its own header but has {size}: it was cut short or "
         "changed. Copy or save it again."
     )
-
-
-def _digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-    """A number of all that a file says and holds, other than itself."""
-    said = {key: value for key, value in header.items() if key != "digest"}
-    found = sha256(json.dumps(said, sort_keys=True).encode())
-    for name, array in sorted(arrays.items()):
-        found.update(json.dumps([name, str(array.dtype), array.shape]).encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
 
 
 def _library_version() -> str:
@@ -258,12 +248,13 @@ def _unpacked(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
 
 
 def _texts(texts: list[Any], dtype: type) -> np.ndarray:
-    """An array of texts, each as wide as the longest: few long ones must not make all so."""
+    """An array of texts, as they are where giving all the width of the longest would waste room."""
     if not all(isinstance(text, str) for text in texts):
         raise _UnknownError("its texts are not all texts")
-    if dtype is str and len(texts) * max(map(len, texts), default=0) > _MOST_CHARACTERS:
-        raise _UnknownError("its texts would take far more room than they fill")
-    return np.array(texts, dtype=dtype)
+    # The file has quotes and a comma for each: all arrays together take a multiple of its size.
+    filled = sum(map(len, texts)) + len(texts)
+    wide = 4 * len(texts) * max(map(len, texts), default=0) > _WASTE * filled
+    return np.array(texts, dtype=object if wide else dtype)
 
 
 def _built(name: str, held: dict[str, Any]) -> Any:

@@ -79,10 +79,10 @@ def signed(header: dict[str, Any], outer: dict[str, Any], data: bytes) -> bytes:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    from zigp.storage import _digest
+    from zigp.files.digest import digest
 
     with suppress(SafetensorError, ValueError, KeyError, OverflowError):
-        header["digest"] = _digest(header, load(joined(header, outer, data)))
+        header["digest"] = digest(header, load(joined(header, outer, data)))
     return joined(header, outer, data)
 
 

@@ -90,11 +90,6 @@ class Regressor(RegressorMixin, GPSettings):
         if is_lattice(X):
             return self.predict_lattice(X)
         mean, sd = self._moments(X)
-        if (wrong := np.isnan(mean)).any():
-            raise FloatingPointError(
-                f"The prediction at row {int(np.argwhere(wrong)[0, 0])} is not a number. Are its "
-                "inputs in the units of the fit?"
-            )
         return (mean, sd) if return_std else mean
 
     @entry_point

@@ -263,7 +263,8 @@ class SparseGP(GPSettings):
         first, rows, target, weight = self._begun(X, y, None, groups, again)
         shift = self._in_model_units(rows, target, weight)[3] * stream.rows / len(rows)
         devices = self._devices(1)
-        feed = self._feed(stream if self.table_ is None else stream.read_as(self.table_), devices)
+        read = stream if self.table_ is None else stream.read_as(self.table_)
+        feed = self._feed(read, stream.digest(rows, target), devices)
         self.n_rows_, self.on_lattice_ = stream.rows, False
         settings = self._settings(0, first[0].likelihood.early_pace)
         steps = self.steps or max(round(passes * stream.blocks_per_pass * feed.steps), 1)
@@ -271,7 +272,7 @@ class SparseGP(GPSettings):
         self._train(first, feed, settings, shift, f"{self._title()} on {stream.rows:,} rows")
         return self
 
-    def _feed(self, stream: Stream, devices: Devices | None) -> Streamed:
+    def _feed(self, stream: Stream, contents: str, devices: Devices | None) -> Streamed:
         """What a stream has, in the model's units and ready for its steps."""
         every, here = (1, 1) if devices is None else (devices.count, jax.local_device_count())
         block = stream.rows_per_block // here
@@ -297,7 +298,7 @@ class SparseGP(GPSettings):
         def ahead(first: int) -> Iterator[Batch]:
             return prefetched(blocks(first), depth=1)
 
-        return Streamed(ahead, stream.rows, block, size, ",".join(stream.names), devices)
+        return Streamed(ahead, stream.rows, block, size, ",".join(stream.names), contents, devices)
 
     def _begun(
         self, X: Any, y: Any, sample_weight: Any, column_groups: Any, again: bool

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +64,18 @@ class ParquetSource:
         self._pieces = [(file, group) for file, group, _ in pieces]
         self.sizes = np.array([size for *_, size in pieces])
         self.held = (found.buffer + _UNPACKED) * (len(self.names) + 1)
+
+    def mark(self) -> bytes:
+        """The footers: sizes, and the least and largest values, of every column and row group."""
+        return b"".join(self._footer_bytes(file) for file in range(len(self._found.files)))
+
+    def _footer_bytes(self, file: int) -> bytes:
+        import pyarrow as pa
+
+        written = pa.BufferOutputStream()
+        with told("read", self._found.files[file]):
+            self._footer(file).write_metadata_file(written)
+        return sha256(written.getvalue()).digest()
 
     def reader(self, piece: int, table: Table | None, rows: int) -> _Reader:
         return _Reader(self, piece, table, rows)

@@ -40,6 +40,9 @@ class Source(Protocol):
     in_parts: bool  # whether to read a part of a piece is faster than to read all of it
     held: int  # bytes in memory while the largest piece is read
 
+    def mark(self) -> bytes:
+        """What it says of its contents, without reading them."""
+
     def reader(self, piece: int, table: Table | None, rows: int) -> Reader:
         """Begin to read a piece, in parts of about so many rows."""
 

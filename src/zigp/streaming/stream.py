@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -137,6 +138,13 @@ class Stream:
         if not seen.any():
             raise FileError(f"No row of a sample of {self._source.address} has a target.")
         return X[seen].reset_index(drop=True), y[seen]
+
+    def digest(self, *sample: np.ndarray) -> str:
+        """What tells these contents from others: a sample of them, and what their source says."""
+        found = sha256(self._source.mark())
+        for values in (self._source.sizes, *sample):
+            found.update(np.ascontiguousarray(values).tobytes())
+        return found.hexdigest()
 
     def _known(self, name: str, values: pd.Series) -> list[str]:
         """All levels of a column: those that were named, or those that there are."""

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -18,6 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as written_tensors
 
 from zigp.files.atomic import beside
+from zigp.files.digest import digest
 
 try:
     import fcntl
@@ -76,6 +78,7 @@ class Checkpoints:
         self.folder, self.seconds, self.steps, self.resume = Path(folder), seconds, steps, resume
         self.writes = writes  # of several processes only the first does
         self._last_time, self._last_step = time.monotonic(), 0
+        self._kept: list[Path] = []  # what is known to be whole, the newest last
         if self.found() and not resume:
             raise ValueError(
                 f"{self.folder} holds checkpoints of a fit that was interrupted: go on from them "
@@ -115,7 +118,7 @@ class Checkpoints:
         return time.monotonic() - self._last_time >= self.seconds
 
     def save(self, step: int, state: Any, record: dict[str, Any]) -> None:
-        """Write a checkpoint, then remove all but the last two."""
+        """Write a checkpoint, then remove all but the last two that are whole."""
         self._last_time, self._last_step = time.monotonic(), step
         arrays = {
             str(i): np.array(leaf, order="C") for i, leaf in enumerate(jax.tree.leaves(state))
@@ -123,7 +126,8 @@ class Checkpoints:
         if not self.writes:
             return
         self.folder.mkdir(parents=True, exist_ok=True)
-        content = written_tensors(arrays, metadata={_KEY: json.dumps(record, allow_nan=True)})
+        text = json.dumps(record | {"digest": digest(record, arrays)}, allow_nan=True)
+        content = written_tensors(arrays, metadata={_KEY: text})
         path = self.folder / f"step-{step:09d}.checkpoint"
         try:
             with beside(path) as part:
@@ -131,29 +135,42 @@ class Checkpoints:
         except OSError as error:
             said = f"{error.strerror}. Make room and go on with resume, from the checkpoint before"
             raise OSError(error.errno, said, str(path)) from error
-        for old in self.found()[_KEPT:]:
-            old.unlink(missing_ok=True)
+        self._kept = [*(kept for kept in self._kept if kept != path), path][-_KEPT:]
+        for other in set(self.found()) - set(self._kept):  # older ones, and damaged ones
+            other.unlink(missing_ok=True)
+
+    def not_written(self, error: OSError) -> str:
+        """That the last one could not be written, and which there is, in words."""
+        before = (
+            f"the one before is {self._kept[-1].name}" if self._kept else "there is none before"
+        )
+        return f"its checkpoint could not be written ({os.strerror(error.errno or 0)}), {before}"
 
     def restore(self, state: Any, mark: str) -> tuple[Any, dict[str, Any]] | None:
-        """The newest checkpoint that can be read, as a state like the one given."""
+        """The newest checkpoint that is not damaged, as a state like the one given."""
         if not self.resume:
             return None
-        for path in self.found():
+        leaves, structure = jax.tree.flatten(state)
+        for path in (found := self.found()):
             try:
-                with safe_open(path, framework="numpy") as file:
-                    record = json.loads((file.metadata() or {})[_KEY])
-                    if record["fingerprint"] != mark:
-                        raise ValueError(
-                            f"{self.folder} holds checkpoints of another fit: its data, settings "
-                            "or version differ. Give the same ones, or remove the folder to start "
-                            "anew."
-                        )
-                    leaves, structure = jax.tree.flatten(state)
-                    held = [file.get_tensor(str(i)) for i in range(len(leaves))]
-            except (SafetensorError, OSError, KeyError, json.JSONDecodeError):
+                record, arrays = _read(path)
+            except (SafetensorError, OSError, KeyError, ValueError):
                 continue
-            self._last_step = int(record["done"])
-            return jax.tree.unflatten(structure, held), record
+            if record["fingerprint"] != mark:
+                raise ValueError(
+                    f"{self.folder} holds checkpoints of another fit: its data, settings or "
+                    "version differ. Give the same ones, or remove the folder to start anew."
+                )
+            self._last_step, self._kept = int(record["done"]), [path]
+            return jax.tree.unflatten(
+                structure, [arrays[str(i)] for i in range(len(leaves))]
+            ), record
+        if found:
+            warnings.warn(
+                f"No checkpoint in {self.folder} can be read, since all are damaged: training "
+                "starts from its beginning.",
+                stacklevel=2,
+            )
         return None
 
     def clear(self) -> None:
@@ -165,6 +182,16 @@ class Checkpoints:
         for path in self.found():
             path.unlink(missing_ok=True)
         remove_empty(self.folder)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """What a checkpoint says and holds, or an error if that is not what was written."""
+    with safe_open(path, framework="numpy") as file:
+        record = json.loads((file.metadata() or {})[_KEY])
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    if record["digest"] != digest(record, arrays):
+        raise ValueError(f"{path} is damaged: something in it was changed after it was saved.")
+    return record, arrays
 
 
 def _take(file: int) -> None:

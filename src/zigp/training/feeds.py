@@ -87,6 +87,7 @@ class Streamed:
     block_rows: int  # of one device
     batch_size: int  # of one device, a part of the block
     name: str
+    contents: str  # a number of what can be known of them without reading all
     devices: Devices | None = None
     along: int = 0
     _at: int = field(default=-1, init=False)
@@ -119,7 +120,8 @@ class Streamed:
         return self._now, self.steps - step % self.steps
 
     def digest(self) -> str:
-        return f"{self.name}: {self.rows:.0f} rows in blocks of {self.block_rows}"
+        size = f"{self.rows:.0f} rows in blocks of {self.block_rows}"
+        return f"{self.name}: {size}, {self.contents}"
 
     def close(self) -> None:
         """Stop reading."""

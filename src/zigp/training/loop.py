@@ -178,9 +178,12 @@ class _Training:
             try:
                 return self._fits(self._to_the_end(progress, shift), shift)
             except (KeyboardInterrupt, StopRequest) as stop:
-                if self.checkpoints is not None and self.log.done:
-                    self._save(self.checkpoints)
                 said = f"interrupted at step {self.log.done} of {self.settings.steps}"
+                if self.checkpoints is not None and self.log.done:
+                    try:
+                        self._save(self.checkpoints)
+                    except OSError as error:  # what was learned is handed over all the same
+                        said += f"; {self.checkpoints.not_written(error)}"
                 raise InterruptedFitError(said, self._fits(said, shift)) from stop
             finally:
                 if hasattr(self.feed, "close"):
