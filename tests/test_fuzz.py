@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
+import numpy as np
 import pytest
 from fuzz import COMMANDS, KINDS, SHARES, call, generated
-from fuzz.__main__ import cases, outcome_of
-from fuzz.running import listing
+from fuzz.campaign import cases, outcome_of
+from fuzz.running import Answer, _grown, judged, listing, own_folder
 
 _HERE = {"csv": 15, "parquet": 8, "lattice": 8, "model": 30, "forged": 3, "toml": 16}
 _HERE |= {"command": 20, "settings": 4}
@@ -32,6 +35,28 @@ def test_a_case_is_known_by_its_seed(kind, tmp_path):
     assert typed[0] == typed[1]
     names = [sorted(listing(folder)) for folder in folders]
     assert names[0] == names[1]
+
+
+@pytest.mark.parametrize("place", ["left.csv", "../left.csv", "~/left.csv", "asked.csv"])
+def test_what_is_written_beside_the_output_is_seen(place, monkeypatch):
+    def run(words, folder):
+        monkeypatch.setenv("HOME", str(folder.parent))
+        (folder / os.path.expanduser(place)).write_text("1")
+        return Answer(0, "", "", 0)
+
+    with own_folder() as folder:
+        found = judged(["simulate", "--out", "asked.csv"], folder, run)
+    assert (found.wrong == "") == (place == "asked.csv")
+
+
+def test_memory_is_that_of_a_case_alone():
+    if not os.access("/proc/self/clear_refs", os.W_OK):
+        pytest.skip("only Linux forgets the most that a process has used")
+    for _ in range(2):
+        grown = _grown()
+        np.ones(1 << 25).sum()  # a quarter of a GiB, given back at once
+        assert 1 << 17 < grown() < 1 << 20
+    assert _grown()() < 1 << 17
 
 
 def test_shares_add_up():

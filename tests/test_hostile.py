@@ -19,6 +19,7 @@ from fuzz.running import in_process, listing
 from markupsafe import escape
 
 from zigp import SparseGPRegressor, ZeroInflatedGPRegressor, load, storage
+from zigp.cli.models import ModelError
 from zigp.cli.predicting import _tell_of_nonsense
 
 # -- files of models ------------------------------------------------------------------------------
@@ -145,6 +146,18 @@ def test_every_changed_byte_is_noticed(tmp_path):
         path.write_bytes(changed)
         with pytest.raises(ValueError, match=r"m\.zigp"):
             load(path)
+
+
+@pytest.mark.parametrize("command", ["info m.zigp", "predict m.zigp rain.csv --out p.csv"])
+def test_a_model_whose_parts_do_not_fit_together_is_told(command, tmp_path):
+    (tmp_path / "m.zigp").write_bytes(_changed(_content("model_", {"float": "nan"})))
+    rain().to_csv(tmp_path / "rain.csv", index=False)
+    answer = in_process(command.split(), tmp_path)
+    assert answer.code == 1
+    assert answer.said.startswith("m.zigp is not a model that this zigp can use: ")
+    with pytest.raises(ModelError) as debugged:
+        in_process([*command.split(), "--debug"], tmp_path)
+    assert isinstance(debugged.value.__cause__, AttributeError)
 
 
 def test_a_file_without_a_digest_is_refused(tmp_path):

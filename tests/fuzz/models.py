@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+import struct
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,14 +21,43 @@ _SORTS = ("ready", "ready", "plain", "class", "hurdle", "network", "hauls", "cub
 
 
 def damaged(rng: Dice, folder: Path) -> list[str]:
-    """A file that was changed on its way, as files are: its digest tells."""
+    """A file that was changed on its way, as files are: its digest tells, or was made to agree."""
     sort, raw = _sound(rng)
-    if rng.random() < 0.5:
+    how = rng.random()
+    if how < 0.4:
         spoil = rng.choice((_flipped, _flipped, _cut, _inserted, _spliced, _longer))
         return _use(rng, folder, sort, spoil(rng, raw))
     header, outer, data = parts_of(raw)
-    rng.choice(_FORGED)(rng, header, outer)
-    return _use(rng, folder, sort, joined(header, outer, data))
+    if how < 0.5:
+        return _use(rng, folder, sort, joined(*_header_changed(rng, header, outer), data))
+    if how < 0.75:
+        header, outer = _header_changed(rng, header, outer)
+    else:
+        data = rng.choice((_flipped, _flipped, _numbers))(rng, data)
+    return _use(rng, folder, sort, signed(header, outer, data))
+
+
+def _header_changed(
+    rng: Dice, header: dict[str, Any], outer: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """With something in it that does not belong there, or with flipped bits that are JSON still."""
+    if rng.random() < 0.5:
+        rng.choice(_FORGED)(rng, header, outer)
+        return header, outer
+    text = json.dumps(header, ensure_ascii=False).encode()
+    for _ in range(20):
+        with suppress(ValueError):
+            changed = json.loads(_flipped(rng, text))
+            return (changed if isinstance(changed, dict) else header), outer
+    return header, outer
+
+
+def _numbers(rng: Random, data: bytes) -> bytes:
+    """Tensors with numbers in them that no fit leaves."""
+    odd = rng.choice((math.nan, math.inf, -math.inf, 0.0, -1.0, 1e300, 1e-300))
+    first = rng.randrange(len(data) // 8)
+    last = rng.choice((first + 1, len(data) // 8))
+    return data[: 8 * first] + struct.pack("<d", odd) * (last - first) + data[8 * last :]
 
 
 def forged(rng: Dice, folder: Path) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import resource
@@ -14,7 +15,8 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -30,6 +32,7 @@ _MEMORY = 2 << 20  # KiB in use by a command, at most
 _MORE_MEMORY = 1 << 20  # KiB that one case may add here
 _LONGEST = 6_000  # characters of what is said
 _UNFORESEEN = "This should not have happened"
+_BLAMED = "is not a model that this zigp can use"  # which is true of forged ones alone
 _PREDICTED = ("mean", "sd", "lower", "upper", "prob_on")
 
 
@@ -47,7 +50,7 @@ class Answer:
 class Outcome:
     """How a case ended; `wrong` says what must not be."""
 
-    word: str  # works, told, usage or failed
+    word: str  # works, told or usage
     wrong: str = ""
 
 
@@ -85,8 +88,12 @@ def in_process(words: Sequence[str], folder: Path) -> Answer:
     )
     argv, code = sys.argv, 0
     sys.argv = ["zigp", *words]
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    loaded = patch.dict(os.environ, JAX_COMPILATION_CACHE_DIR="unused: JAX is loaded already")
+    loaded = patch.dict(
+        os.environ,
+        JAX_COMPILATION_CACHE_DIR="unused: JAX is loaded already",
+        **_at_home(folder, _scratch()),
+    )
+    grown = _grown()
     with (
         chdir(folder),
         redirect_stdout(out),
@@ -107,12 +114,43 @@ def in_process(words: Sequence[str], folder: Path) -> Answer:
             code = 124
         finally:
             sys.argv = argv
-    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    peak = _MEMORY + 1 if grown() > _MORE_MEMORY else 0
     texts = []
     for stream in (out, err):
         stream.flush()
         texts.append(stream.buffer.getvalue().decode("utf-8", "replace"))
-    return Answer(code, texts[0], texts[1], _MEMORY + 1 if more > _MORE_MEMORY else 0)
+    return Answer(code, *texts, peak)
+
+
+def _at_home(folder: Path, scratch: Path) -> dict[str, str]:
+    """Home is where a case can be seen to write; Matplotlib may keep its fonts elsewhere."""
+    return {"HOME": str(folder.parent), "MPLCONFIGDIR": str(scratch)}
+
+
+@cache
+def _scratch() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="zigp-scratch-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _grown() -> Callable[[], int]:
+    """Asked later, how much memory this process has used at most beyond what it uses now, in KiB.
+
+    Linux forgets the most of before when it is told to. Elsewhere only what goes beyond that is
+    seen.
+    """
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        before = _most_used_here()
+        return lambda: _most_used_here() - before
+    before = _most_used(os.getpid())
+    return lambda: _most_used(os.getpid()) - before
+
+
+def _most_used_here() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def _warned(message: Warning, *where: Any) -> None:
@@ -125,6 +163,7 @@ def typed(words: Sequence[str], folder: Path, cache: Path) -> Answer:
     environment = os.environ | {
         "JAX_COMPILATION_CACHE_DIR": str(cache),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        **_at_home(folder, cache),
     }
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
@@ -176,30 +215,36 @@ def judged(
 ) -> Outcome:
     """Run a command in its folder and say whether it ended as it should.
 
-    What somebody forged on purpose may also fail in a way that nobody thought of, if safely.
+    A model that somebody forged may be blamed for what went wrong; a sound one may not.
     """
-    before = listing(folder)
+    around = folder.parent  # where `..` and `~` lead
+    before = listing(around)
     answer = run(words, folder)
-    after = listing(folder)
+    after = listing(around)
     word = {0: "works", 1: "told", 2: "usage"}.get(answer.code, f"ended by {answer.code}")
-    outs = _outputs(words)
+    outs = _outputs(words, folder)
     changed = {
-        name for name in before.keys() | after.keys() if before.get(name, 0) != after.get(name, 0)
+        around / name
+        for name in before.keys() | after.keys()
+        if before.get(name, 0) != after.get(name, 0)
     }
-    strange = {name for name in changed if name.split("/")[0] not in outs or word != "works"}
-    if forged and word == "told" and _UNFORESEEN in answer.said:
-        word, answer = "failed", replace(answer, said=answer.said.replace(_UNFORESEEN, ""))
+    asked = {path for path in changed if not outs.isdisjoint((path, *path.parents))}
+    strange = {
+        str(path.relative_to(around)) for path in changed - (asked if word == "works" else set())
+    }
     wrong = _wrong(answer, word, strange)
+    if not wrong and _BLAMED in answer.said and not forged:
+        wrong = answer.said[:700]
     if not wrong and word == "works" and words[0] == "predict" and "not finite" not in answer.said:
-        wrong = _silent(folder, outs)
+        wrong = _silent(outs)
     return Outcome(word, wrong)
 
 
-def _outputs(words: Sequence[str]) -> set[str]:
+def _outputs(words: Sequence[str], folder: Path) -> set[Path]:
     """What a command was asked to write."""
     found = {words[i + 1] for i, word in enumerate(words[:-1]) if word == "--out"}
     found |= {word.removeprefix("--out=") for word in words if word.startswith("--out=")}
-    return {Path(name).name for name in found} or {"report.html"}
+    return {Path(os.path.normpath(folder / name)) for name in found or {"report.html"}}
 
 
 def _wrong(answer: Answer, word: str, strange: set[str]) -> str:
@@ -208,7 +253,7 @@ def _wrong(answer: Answer, word: str, strange: set[str]) -> str:
         return f"it did not end within {_SECONDS} s"
     if answer.peak > _MEMORY:
         return f"it used {answer.peak >> 10} MiB"
-    if word not in ("works", "told", "usage", "failed"):
+    if word not in ("works", "told", "usage"):
         return f"{word}: {said[-300:]}"
     for sign in ("Traceback", _UNFORESEEN, "Warning: ", "object at 0x", "Exception ignored"):
         if sign in said:
@@ -227,12 +272,12 @@ def _steers(c: str) -> bool:
     return not c.isprintable() and c not in "\n\r"
 
 
-def _silent(folder: Path, outs: set[str]) -> str:
+def _silent(outs: set[Path]) -> str:
     """What is wrong with predictions that were written without a word."""
-    for path in (folder / name for name in outs):
+    for path in outs:
         if path.suffix in (".csv", ".parquet", ".nc") and path.is_file():
             for name, values in _predictions(path).items():
-                if values.dtype.kind != "f" or not np.isfinite(values).all():
+                if values.dtype.kind not in "fiu" or not np.isfinite(values).all():
                     return f"{name} is not finite and nobody said so"
     return ""
 
@@ -255,6 +300,7 @@ _CLEAR = (ValueError, TypeError, OSError, FloatingPointError, ImportError)
 
 def called(case: Callable[[], None]) -> Outcome:
     """Call a case of Python: an answer, or an error that tells."""
+    grown = _grown()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -267,16 +313,18 @@ def called(case: Callable[[], None]) -> Outcome:
             return Outcome("ended by 124", f"it did not end within {_SECONDS} s")
         except Exception as error:
             return Outcome("failed", f"{type(error).__name__}: {str(error)[:300]}")
-    return Outcome("works")
+    used = grown()
+    return Outcome("works", f"it used {used >> 10} MiB" if used > _MORE_MEMORY else "")
 
 
 @contextmanager
 def own_folder(keep: Path | None = None) -> Iterator[Path]:
-    """An empty folder for a case."""
-    folder = Path(tempfile.mkdtemp(prefix="zigp-case-")) if keep is None else keep
-    folder.mkdir(exist_ok=True)
+    """An empty folder for a case, in a folder that is watched too."""
+    around = Path(tempfile.mkdtemp(prefix="zigp-case-")) if keep is None else keep
+    folder = around.resolve() / "case"
+    folder.mkdir(parents=True, exist_ok=True)
     try:
         yield folder
     finally:
         if keep is None:
-            shutil.rmtree(folder, ignore_errors=True)
+            shutil.rmtree(around, ignore_errors=True)

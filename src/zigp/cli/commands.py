@@ -159,11 +159,12 @@ def fit(
     """
     from zigp.cli.data import Columns
     from zigp.cli.fitting import Settings, fit_file, make_model
+    from zigp.cli.models import using
     from zigp.cli.processes import joined
 
     if write_config:
         typer.echo(as_toml(context))
-    with joined(distributed, coordinator, num_processes, process_id) as process:
+    with using(from_), joined(distributed, coordinator, num_processes, process_id) as process:
         use_device(device)
         columns = Columns.of(context.params)
         settings = Settings.of(context.params, verbose=not quiet and process.first)
@@ -204,11 +205,13 @@ def predict(
 
     Example: zigp predict rain.zigp new.csv --out predicted.csv
     """
+    from zigp.cli.models import using
     from zigp.cli.predicting import Asked, predict_file
 
     use_device(device)
     asked = Asked(level, below, prefix)
-    count = predict_file(model, data, out, asked, rows=chunk_rows, force=force, quiet=quiet)
+    with using(model):
+        count = predict_file(model, data, out, asked, rows=chunk_rows, force=force, quiet=quiet)
     if not quiet:
         typer.echo(f"Predicted {count:,} places.", err=True)
 
@@ -286,6 +289,7 @@ def simulate(
 
     Example: zigp simulate --out rain.csv
     """
+    from zigp.cli.models import using
     from zigp.cli.predicting import draw_to_file
     from zigp.datasets import simulate_rain
     from zigp.files import TABLES, check_writable, writing
@@ -294,7 +298,8 @@ def simulate(
         raise ValueError("--model and --data go together: draw from the one at rows of the other.")
     check_writable(out, force, TABLES)
     if model is not None and data is not None:
-        draw_to_file(model, data, out, draws, seed, force)
+        with using(model):
+            draw_to_file(model, data, out, draws, seed, force)
         return
     with writing(out, force) as file:
         file.add(simulate_rain(stations, hours, seed))
@@ -311,8 +316,11 @@ def info(
     Example: zigp info rain.zigp
     """
     from zigp.cli.describing import described
+    from zigp.cli.models import using
 
-    typer.echo(described(model, as_json=as_json))
+    with using(model):
+        told = described(model, as_json=as_json)
+    typer.echo(told)
 
 
 @app.command()
@@ -346,6 +354,7 @@ def report(
 
     Example: zigp report rain.zigp --data rain.csv --out report.html
     """
+    from zigp.cli.models import using
     from zigp.cli.reporting import report_file
 
     use_device(device)
@@ -354,10 +363,11 @@ def report(
         if not quiet:
             typer.echo(plain(line), err=True)
 
-    report_file(
-        model, data, out, target=target, space=listed(space), time=time, quick=quick,
-        verbose=not quiet, force=force, command=command_of(context), say=say,
-    )  # fmt: skip
+    with using(model):
+        report_file(
+            model, data, out, target=target, space=listed(space), time=time, quick=quick,
+            verbose=not quiet, force=force, command=command_of(context), say=say,
+        )  # fmt: skip
     say(f"Report: {out}")
 
 
