@@ -680,6 +680,7 @@ def test_a_mistake_is_answered_in_a_sentence(zigp, files, name):
         ([*FIT, "--config", "none.toml"], "none.toml: No such file"),
         ([*FIT, "--config", "rain.csv"], "rain.csv is not TOML"),
         ([*FIT, "--config", "odd.toml"], "odd.toml sets 'colour', which is no option"),
+        ([*FIT, "--divide", "restarts"], "'restarts' is not one of 'one', 'data'"),
         (["fly"], "No such command 'fly'"),
     ],
 )

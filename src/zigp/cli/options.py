@@ -65,7 +65,6 @@ class Method(StrEnum):
 class Divided(StrEnum):
     one = "one"
     data = "data"
-    restarts = "restarts"
 
 
 class Dtype(StrEnum):
