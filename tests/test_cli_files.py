@@ -255,9 +255,7 @@ def test_memory_does_not_grow_with_the_rows_of_a_folder(tmp_path, monkeypatch):
         command = [sys.executable, "-c", PREDICTING, folder]
         return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
-    few, many = peak("few"), peak("many")
-    print(few, many)
-    assert many - few < 60
+    assert peak("many") - peak("few") < 60
 
 
 @pytest.mark.slow
