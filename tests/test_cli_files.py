@@ -11,12 +11,13 @@ import sys
 import tomllib
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
-from zigp import GPNetworkRegressor, HurdleGPRegressor, cli, load
+from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, cli, load
 from zigp.cli.data import Columns, read_data
 from zigp.cli.options import Kernel, Likelihood
 from zigp.datasets import simulate_rain
@@ -162,6 +163,99 @@ def test_a_lattice_in_and_out(zigp, files, rain, monkeypatch):
         f"p_{name}" for name in ("mean", "sd", "prob_on", "prob_below", "quantiles")
     }
     np.testing.assert_allclose(one["quantile"], [0.1, 0.5, 0.9])
+
+
+@pytest.fixture
+def far(rain):
+    """Places of the simulated rain, in two Parquet files at an address."""
+    memory = fsspec.filesystem("memory")
+    places = rain[["lon", "lat", "hour", "rain_mm"]]
+    for name, part in (("b", places[100:]), ("a", places[:100])):
+        memory.pipe_file(f"/rain/{name}.parquet", part.to_parquet())
+    yield places
+    memory.store.clear()
+
+
+@pytest.mark.slow
+def test_a_folder_is_predicted_as_one_file_is_at_an_address_too(zigp, files, far):
+    _model(files)
+    far.to_parquet("whole.parquet")
+    (files / "rain").mkdir()
+    far[:100].to_parquet("rain/a.parquet")
+    far[100:].to_parquet("rain/b.parquet")
+    code, expected, err = zigp("predict", "ready.zigp", "whole.parquet", "--below", 1)
+    assert code == 0, err
+    assert expected.count("\n") == 1 + len(far)
+    for source in ("rain", (files / "rain").as_uri(), "memory://rain"):
+        code, out, err = zigp("predict", "ready.zigp", source, "--below", 1, "--chunk-rows", 64)
+        assert code == 0, err
+        assert f"Predicted {len(far)} places." in err
+        found, whole = (pd.read_csv(io.StringIO(text)) for text in (out, expected))
+        pd.testing.assert_frame_equal(found, whole, rtol=1e-12)
+
+
+@pytest.mark.slow
+def test_an_address_is_streamed(zigp, files, far):
+    far.to_parquet("whole.parquet")
+    settings = [*RAIN, "--steps", "5", "--inducing", "6", "--quiet"]
+    found = []
+    for source in ((files / "whole.parquet").as_uri(), "memory://rain"):
+        code, _, err = zigp("fit", source, *settings, "--out", "m.zigp", "--force")
+        assert code == 0, err
+        assert f"{source} has {len(far)} rows and is read block by block." in err
+        found.append(load("m.zigp").predict(far[["lat", "lon", "hour"]]))
+    np.testing.assert_allclose(*found, rtol=0.2)
+    code, _, err = zigp("fit", "whole.parquet", *settings, "--stream", "--out", "near.zigp")
+    np.testing.assert_array_equal(load("near.zigp").predict(far[["lat", "lon", "hour"]]), found[0])
+
+
+@pytest.mark.slow
+def test_a_lattice_at_an_address_is_fitted_and_predicted(zigp, files):
+    cube = xr.Dataset(
+        {"y": (("a", "b"), np.random.default_rng(0).random((12, 9)))},
+        {"a": np.arange(12.0), "b": np.arange(9.0)},
+    )
+    cube.to_zarr("cube.zarr", consolidated=False)
+    source = (files / "cube.zarr").as_uri()
+    code, _, err = zigp("fit", source, "--target", "y", "--steps", 3, "--quiet", "--out", "m.zigp")
+    assert code == 0, err
+    assert "block by block" in err
+    for name, data in (("far.nc", source), ("near.nc", "cube.zarr")):
+        code, _, err = zigp("predict", "m.zigp", data, "--out", name)
+        assert code == 0, err
+    xr.testing.assert_identical(xr.open_dataset("far.nc").load(), xr.open_dataset("near.nc").load())
+
+
+PREDICTING = """
+import contextlib, sys
+from zigp.cli import main
+sys.argv = ["zigp", "predict", "m.zigp", sys.argv[1], "--out", "p.parquet", "--force", "--quiet"]
+with contextlib.suppress(SystemExit):
+    main()
+status = dict(line.split(":", 1) for line in open("/proc/self/status"))
+print(int(status["VmHWM"].split()[0]) / 1e3)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
+def test_memory_does_not_grow_with_the_rows_of_a_folder(tmp_path, monkeypatch):
+    """Ten times the rows, whose predictions are 170 MB, take at most 60 MB more."""
+    monkeypatch.chdir(tmp_path)
+    X = np.random.default_rng(0).random((60, 2))
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    SparseGPRegressor(steps=1, n_inducing=3).fit(frame, X[:, 0]).save("m.zigp")
+    rows = pd.DataFrame(np.resize(X, (150_000, 2)), columns=["a", "b"])
+    for name, files in (("few", 2), ("many", 20)):
+        Path(name).mkdir()
+        for i in range(files):
+            rows.to_parquet(f"{name}/{i}.parquet")
+
+    def peak(folder: str) -> float:
+        command = [sys.executable, "-c", PREDICTING, folder]
+        return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+    assert peak("many") - peak("few") < 60
 
 
 @pytest.mark.slow
@@ -396,7 +490,27 @@ MISTAKES = {
     "a folder": (
         lambda f: (f / "d").mkdir(),
         ["fit", "d", *RAIN, "--out", "m.zigp"],
-        "d is a folder",
+        "d is a folder that has no files that end in .parquet",
+    ),
+    "an address of no known kind": (
+        NONE,
+        ["fit", "nonsense://bucket/rows", *RAIN, "--out", "m.zigp"],
+        "Cannot read nonsense://bucket/rows: Protocol not known: nonsense",
+    ),
+    "predictions at an address of no known kind": (
+        _model,
+        ["predict", "ready.zigp", "nonsense://bucket/rows"],
+        "Cannot read nonsense://bucket/rows: Protocol not known: nonsense",
+    ),
+    "an address that needs more": (
+        NONE,
+        ["fit", "abfs://bucket/rows", *RAIN, "--out", "m.zigp"],
+        "Cannot read abfs://bucket/rows: Install adlfs to access Azure",
+    ),
+    "nothing at an address": (
+        _model,
+        ["predict", "ready.zigp", "memory://nowhere"],
+        "There is nothing at memory://nowhere: check the address.",
     ),
     "an empty file": (_text(""), FIT, "rain.csv is empty"),
     "only a header": (_text("lat,lon,hour,rain_mm\n"), FIT, "no rows"),
@@ -680,6 +794,7 @@ def test_a_mistake_is_answered_in_a_sentence(zigp, files, name):
         ([*FIT, "--config", "none.toml"], "none.toml: No such file"),
         ([*FIT, "--config", "rain.csv"], "rain.csv is not TOML"),
         ([*FIT, "--config", "odd.toml"], "odd.toml sets 'colour', which is no option"),
+        ([*FIT, "--divide", "restarts"], "'restarts' is not one of 'one', 'data'"),
         (["fly"], "No such command 'fly'"),
     ],
 )

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zigp import load
+from zigp import GPNetworkRegressor, load
 from zigp.cli.processes import joined
 
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -190,6 +190,14 @@ def test_a_process_that_dies_stops_the_others_and_the_run_resumes(rows, tmp_path
     said_again = [process.communicate(timeout=300)[0] for process in again]
     assert out.exists(), said_again
     assert load(out).n_iter_ > newest
+
+
+def test_restarts_are_not_divided_among_processes(monkeypatch):
+    monkeypatch.setattr("jax.process_count", lambda: 2)
+    X = np.linspace(0, 1, 12)[:, None]
+    network = GPNetworkRegressor(1, n_restarts=2, n_inducing=3, devices="restarts")
+    with pytest.raises(ValueError, match="processes divide the data: use devices='data'"):
+        network.fit(X, np.column_stack([X, X]))
 
 
 def test_what_belongs_together_is_asked_for():

@@ -431,6 +431,37 @@ def test_mistakes_in_parquet_are_told(names, rows, message, tmp_path):
     assert message in told(tmp_path / "t.parquet")
 
 
+def test_a_folder_of_parquet_is_one_table_in_the_order_of_its_names(tmp_path):
+    (tmp_path / "rows" / "year=2020").mkdir(parents=True)
+    (tmp_path / "rows" / "_SUCCESS").touch()
+    written(tmp_path / "whole.parquet", FRAME)
+    written(tmp_path / "rows" / "b.parquet", FRAME[2:][[*FRAME][::-1]])  # columns in another order
+    written(tmp_path / "rows" / "a.parquet", FRAME[:2])
+    pq.write_table(
+        pq.read_table(tmp_path / "whole.parquet")[:0],
+        tmp_path / "rows" / "year=2020" / "empty.parquet",
+    )
+    whole = read(tmp_path / "whole.parquet")
+    for address in (tmp_path / "rows", (tmp_path / "rows").as_uri()):
+        parts = list(read_parts(address, 1))
+        assert len(parts) == 4
+        pd.testing.assert_frame_equal(pd.concat(parts, ignore_index=True), whole)
+        pd.testing.assert_frame_equal(read(address), whole)
+    # Errors name the file, and the row in it.
+    assert [part.attrs["file"] for part in parts[1:3]] == [
+        str(tmp_path / "rows" / name) for name in ("a.parquet", "b.parquet")
+    ]
+    assert [part.index[0] for part in parts] == [0, 1, 0, 1]
+
+
+def test_files_of_a_folder_have_the_same_columns(tmp_path):
+    written(tmp_path / "a.parquet", FRAME)
+    written(tmp_path / "b.parquet", FRAME.drop(columns="wet"))
+    said = told(tmp_path)
+    assert "b.parquet and" in said
+    assert "a.parquet differ in column 'wet': write all files with the same columns." in said
+
+
 def test_damaged_parquet_is_told(tmp_path):
     whole = written(tmp_path / "t.parquet", FRAME).read_bytes()
     assert "Check that the file is whole" in told(put(tmp_path / "cut.parquet", whole[:-50]))

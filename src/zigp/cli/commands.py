@@ -22,6 +22,7 @@ from zigp.cli.options import (
     finite,
     given,
     listed,
+    place,
     positive,
     share,
     use_device,
@@ -39,6 +40,10 @@ app = typer.Typer(
 )
 
 _DATA = "A table (CSV, gzipped or not, or Parquet) or a lattice (NetCDF or Zarr)."
+_ANYWHERE = (
+    "A table (CSV, gzipped or not, Parquet, or a folder of Parquet files) or a lattice (NetCDF or "
+    "Zarr); Parquet and Zarr also at an address such as s3://bucket/rain."
+)
 Target = Annotated[str, typer.Option(help="The column to be explained.")]
 Space = Annotated[str | None, typer.Option(help="Columns of places, such as lat,lon (then in km).")]
 Time = Annotated[str | None, typer.Option(help="The column of times: numbers or dates.")]
@@ -98,7 +103,7 @@ def zigp(
 @app.command()
 def fit(
     context: typer.Context,
-    data: Annotated[Path, typer.Argument(help=_DATA)],
+    data: Annotated[str, typer.Argument(help=_ANYWHERE)],
     target: Target,
     out: Out,
     space: Space = None,
@@ -117,7 +122,9 @@ def fit(
     method: How = Method.auto,
     stream: Annotated[
         bool | None,
-        typer.Option(help="Read Parquet or Zarr block by block; if not said, where it is large."),
+        typer.Option(
+            help="Read Parquet or Zarr block by block; if not said, where it is large or far."
+        ),
     ] = None,
     passes: Annotated[
         float, typer.Option(help="How often a stream is gone through.", callback=positive)
@@ -170,7 +177,7 @@ def fit(
         settings = Settings.of(context.params, verbose=not quiet and process.first)
         made = make_model(model.value, columns, settings)
         for line in fit_file(
-            data, columns, made, out, start=from_, given=given(context), force=force,
+            place(data), columns, made, out, start=from_, given=given(context), force=force,
             command=command_of(context), stream=stream, passes=passes, process=process,
         ):  # fmt: skip
             if process.first:
@@ -180,7 +187,7 @@ def fit(
 @app.command()
 def predict(
     model: Annotated[Path, typer.Argument(help="A file that `zigp fit` wrote.")],
-    data: Annotated[Path, typer.Argument(help=f"Where to predict. {_DATA}")],
+    data: Annotated[str, typer.Argument(help=f"Where to predict. {_ANYWHERE}")],
     out: Annotated[
         str, typer.Option(help="The file to write (.csv, .csv.gz, .parquet; .nc, .zarr), or -.")
     ] = "-",
@@ -211,7 +218,9 @@ def predict(
     use_device(device)
     asked = Asked(level, below, prefix)
     with using(model):
-        count = predict_file(model, data, out, asked, rows=chunk_rows, force=force, quiet=quiet)
+        count = predict_file(
+            model, place(data), out, asked, rows=chunk_rows, force=force, quiet=quiet
+        )
     if not quiet:
         typer.echo(f"Predicted {count:,} places.", err=True)
 

@@ -67,7 +67,7 @@ class Data:
     groups: dict[str, list[str]] | None = None  # of a lattice: what runs along its dimensions
 
 
-def read_data(path: Path, columns: Columns, like: Any = None) -> Data:
+def read_data(path: Path | str, columns: Columns, like: Any = None) -> Data:
     """A table's columns as numbers, times and levels, or a lattice as it is.
 
     Where no columns are named those of a fitted model are read, as they were then, if there is one.
@@ -101,7 +101,9 @@ def read_data(path: Path, columns: Columns, like: Any = None) -> Data:
     return Data(inputs[seen], y, tuple(notes))
 
 
-def _typed(path: Path, found: pd.DataFrame, names: list[str], columns: Columns) -> pd.DataFrame:
+def _typed(
+    path: Path | str, found: pd.DataFrame, names: list[str], columns: Columns
+) -> pd.DataFrame:
     if not names:
         raise FileError(f"{path} has no column but {columns.target!r}: there is nothing to learn.")
     times = [columns.time] if columns.time else []
@@ -112,7 +114,7 @@ def _typed(path: Path, found: pd.DataFrame, names: list[str], columns: Columns) 
     return table[names]
 
 
-def _refuse_text(path: Path, table: pd.DataFrame, names: Sequence[str]) -> None:
+def _refuse_text(path: Path | str, table: pd.DataFrame, names: Sequence[str]) -> None:
     """An error that says what to do about a column in which nothing is a number."""
     import pandas as pd
 
@@ -147,7 +149,7 @@ def _notes_on_dates(found: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     return notes
 
 
-def as_fitted(path: Path, part: pd.DataFrame, model: Any) -> pd.DataFrame:
+def as_fitted(path: Path | str, part: pd.DataFrame, model: Any) -> pd.DataFrame:
     """The columns that a model was fitted with, read as they were then."""
     import pandas as pd
 
@@ -177,7 +179,7 @@ def taken_as_text(model: Any, name: str) -> bool:
     return name not in columns or columns[name].kind == "category"
 
 
-def _check_names(path: Path, found: Sequence[Any], columns: Columns) -> None:
+def _check_names(path: Path | str, found: Sequence[Any], columns: Columns) -> None:
     for name in (columns.target, *columns.named):
         if name not in found:
             comma = any("," in str(one) for one in found)
@@ -189,7 +191,7 @@ def _check_names(path: Path, found: Sequence[Any], columns: Columns) -> None:
         raise FileError(f"{columns.target!r} is the target and cannot be an input as well.")
 
 
-def _from_lattice(path: Path, found: Any, columns: Columns) -> Data:
+def _from_lattice(path: Path | str, found: Any, columns: Columns) -> Data:
     from zigp.lattices import axes_of
 
     if columns.target not in found.data_vars:

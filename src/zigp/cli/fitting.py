@@ -118,7 +118,7 @@ def _check_sizes(named: Collection[str], wanted: Collection[str]) -> None:
 
 
 def fit_file(
-    path: Path,
+    path: Path | str,
     columns: Columns,
     model: Any,
     out: str,
@@ -135,7 +135,7 @@ def fit_file(
 
     With a file to start from, its model goes on; what was given that it cannot heed is an error.
     """
-    if Path(out).resolve() == path.resolve():
+    if isinstance(path, Path) and Path(out).resolve() == path.resolve():
         raise FileError(f"--out {out} is the data: choose another name for the model.")
     check_writable(out, force or model.resume, endings=())
     _use_checkpoints(model, out, force)

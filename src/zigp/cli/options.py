@@ -25,6 +25,7 @@ __all__ = [
     "finite",
     "given",
     "listed",
+    "place",
     "positive",
     "share",
     "sizes",
@@ -65,7 +66,6 @@ class Method(StrEnum):
 class Divided(StrEnum):
     one = "one"
     data = "data"
-    restarts = "restarts"
 
 
 class Dtype(StrEnum):
@@ -186,6 +186,15 @@ def share(value: float) -> float:
 def listed(names: str | None) -> list[str]:
     """Column names that were typed with commas between them."""
     return [name.strip() for name in names.split(",") if name.strip()] if names else []
+
+
+def place(typed: str) -> Path | str:
+    """Where data are: a path, or an address, which a path would not be the same as.
+
+    >>> place("s3://bucket/rain")
+    's3://bucket/rain'
+    """
+    return typed if "://" in typed else Path(typed)
 
 
 def sizes(text: str | None) -> int | dict[str, int] | None:

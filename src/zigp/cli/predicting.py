@@ -14,11 +14,12 @@ import typer
 from zigp.cli.data import as_fitted, taken_as_text
 from zigp.cli.printing import plain
 from zigp.files import (
+    LATTICE_KINDS,
     LATTICES,
     TABLES,
     FileError,
     check_writable,
-    kind_of,
+    find,
     read,
     read_parts,
     write_dataset,
@@ -42,13 +43,13 @@ class Asked(NamedTuple):
 
 
 def predict_file(
-    model: Path, data: Path, out: str, asked: Asked, *, rows: int, force: bool, quiet: bool
+    model: Path, data: Path | str, out: str, asked: Asked, *, rows: int, force: bool, quiet: bool
 ) -> int:
     """Predictions for a file into another, a part at a time; how many there were."""
     from zigp import load
 
     fitted = load(model)
-    if kind_of(data) in ("netcdf", "zarr"):
+    if find(data).kind in LATTICE_KINDS:
         return _predict_lattice(fitted, data, out, asked, force)
     check_writable(out, force, TABLES)
     count = 0
@@ -100,7 +101,7 @@ def _apart(columns: Mapping[str, np.ndarray], model: Any) -> dict[str, np.ndarra
     }
 
 
-def _beside(path: Path, part: pd.DataFrame, new: Mapping[str, np.ndarray]) -> pd.DataFrame:
+def _beside(path: Path | str, part: pd.DataFrame, new: Mapping[str, np.ndarray]) -> pd.DataFrame:
     """The rows of a table with new columns."""
     import pandas as pd
 
@@ -112,7 +113,7 @@ def _beside(path: Path, part: pd.DataFrame, new: Mapping[str, np.ndarray]) -> pd
     return pd.concat([part, pd.DataFrame(dict(new), part.index)], axis=1)
 
 
-def _predict_lattice(model: Any, path: Path, out: str, asked: Asked, force: bool) -> int:
+def _predict_lattice(model: Any, path: Path | str, out: str, asked: Asked, force: bool) -> int:
     from zigp.prediction import block_of
 
     if not hasattr(model, "predict_lattice"):

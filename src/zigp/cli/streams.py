@@ -20,9 +20,14 @@ _BLOCK, _SMALLEST = 2**18, 2**8
 
 
 def open_if_large(
-    path: Path, columns: Columns, asked: bool | None, process: Process
+    path: Path | str, columns: Columns, asked: bool | None, process: Process
 ) -> Stream | None:
-    """A stream of the file, if that was asked for or, where nothing was said, if it is large."""
+    """A stream of the file, if that was asked for or, where nothing was said, if it is large.
+
+    What lies at an address is taken to be large.
+    """
+    if asked is None and isinstance(path, str):
+        asked = True
     if asked is False or (asked is None and not _can_be_large(path)):
         return None
     from zigp.streaming import open_stream
@@ -51,9 +56,10 @@ def open_if_large(
     return found if block == _BLOCK else opened(rows_per_block=block)
 
 
-def _can_be_large(path: Path) -> bool:
+def _can_be_large(path: Path | str) -> bool:
     from zigp.files.kinds import begins, is_zarr
 
+    path = Path(path)
     if path.is_file():
         return begins(path, b"PAR1")
     return path.is_dir() and (is_zarr(path) or any(path.glob("**/*.parquet")))

@@ -393,6 +393,8 @@ class SparseGP(GPSettings):
     def _devices(self, restarts: int) -> Devices | None:
         if self.devices not in ("one", "data", "restarts"):
             raise ValueError(f"devices must be 'one', 'data' or 'restarts', not {self.devices!r}.")
+        if self.devices == "restarts" and jax.process_count() > 1:
+            raise ValueError("Several processes divide the data: use devices='data'.")
         split = "data" if jax.process_count() > 1 else self.devices
         if split == "restarts" and restarts > 1:
             return available("restarts", restarts)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zigp.files.kinds import begins, kind_of, unpacked
+from zigp.files.addresses import Found, find
+from zigp.files.kinds import begins, unpacked
 from zigp.files.problems import FileError, told
 from zigp.files.text import MISSING, check_names, layout_of
 
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["read", "read_parts"]
+__all__ = ["LATTICE_KINDS", "read", "read_parts"]
+
+LATTICE_KINDS = ("netcdf", "zarr")
 
 _ROWS = 1 << 16  # at once, where nobody says
 
@@ -35,11 +38,18 @@ def read(
 
     Columns of CSV for which `text` holds stay as they stand in the file.
     """
-    path, kind = Path(path), kind_of(path)
+    import pandas as pd
+
+    found = find(path)
     with told("read", path):
-        if kind in ("netcdf", "zarr"):
-            return _dataset(path, kind, lazy)
-        return next(_table(path, kind, text)(None, {}))
+        if found.kind in LATTICE_KINDS:
+            return _dataset(found, lazy)
+        whole = list(_table(found, text)(None, {}))
+        if len(whole) == 1:
+            return whole[0]
+        table = pd.concat(whole, ignore_index=True)
+        table.attrs.update(file=found.address)
+        return table
 
 
 def read_parts(
@@ -47,37 +57,44 @@ def read_parts(
 ) -> Iterator[pd.DataFrame]:
     """A table in frames of so many rows and of one type per column, checked before the first.
 
-    Columns of CSV for which `text` holds stay as they stand in the file.
+    A folder of Parquet files is read one after the other, in the order of their names. Columns of
+    CSV for which `text` holds stay as they stand in the file.
     """
-    path, kind = Path(path), kind_of(path)
-    if kind in ("netcdf", "zarr"):
-        raise FileError(f"{path} is a lattice ({kind}), which has no rows: give a table.")
+    found = find(path)
+    if found.kind in LATTICE_KINDS:
+        raise FileError(f"{path} is a lattice ({found.kind}), which has no rows: give a table.")
     with told("read", path):
-        parts = _table(path, kind, text)
+        parts = _table(found, text)
         return parts(rows, _types(parts(_ROWS, {})))
 
 
-def _dataset(path: Path, kind: str, lazy: bool) -> xr.Dataset:
+def _dataset(found: Found, lazy: bool) -> xr.Dataset:
     import xarray as xr
 
     # Without dask what is lazy is at least not read before it is looked at.
     chunks: Any = {} if lazy and find_spec("dask") else None
-    if kind == "zarr":
-        dataset = xr.open_zarr(path, chunks=chunks, consolidated=False)
-    elif begins(path, b"CDF\5"):
-        raise FileError(f"{path} is NetCDF of the kind CDF-5: convert it with nccopy -k nc4.")
+    if found.kind == "zarr":
+        dataset = xr.open_zarr(found.address, chunks=chunks, consolidated=False)
     else:
-        engine: Any = "scipy" if begins(path, b"CDF") else "h5netcdf"
-        if engine == "h5netcdf":
-            _check_hdf5(path)
-        dataset = xr.open_dataset(path, engine=engine, chunks=chunks)
+        path = Path(found.address)
+        dataset = xr.open_dataset(path, engine=_engine(path), chunks=chunks)
     if not dataset.variables:
         dataset.close()
-        raise FileError(f"{path} has no variables outside of groups: save them at its top.")
+        raise FileError(f"{found.address} has no variables outside of groups: save them at top.")
     if lazy:
         return dataset
     with dataset:
         return dataset.load()
+
+
+def _engine(path: Path) -> Any:
+    """What opens a NetCDF file."""
+    if begins(path, b"CDF\5"):
+        raise FileError(f"{path} is NetCDF of the kind CDF-5: convert it with nccopy -k nc4.")
+    if begins(path, b"CDF"):
+        return "scipy"
+    _check_hdf5(path)
+    return "h5netcdf"
 
 
 def _check_hdf5(path: Path) -> None:
@@ -89,28 +106,37 @@ def _check_hdf5(path: Path) -> None:
 
 
 def _table(
-    path: Path, kind: str, text: Callable[[str], bool]
+    found: Found, text: Callable[[str], bool]
 ) -> Callable[[int | None, dict[str, Any]], Iterator[pd.DataFrame]]:
     """A table, as a function that reads it in parts and with the types that it is given."""
-    if kind == "parquet":
-        return partial(_parquet_parts, path)
+    if found.kind == "parquet":
+        return partial(_parquet_parts, found)
+    path = Path(found.address)
     return partial(_csv_parts, path, layout_of(path), text)
 
 
-def _parquet_parts(path: Path, rows: int | None, types: dict[str, Any]) -> Iterator[pd.DataFrame]:
-    import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
-    with told("read", path), pq.ParquetFile(path) as file:
-        names = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
-        check_names(str(path), names)
-        if not file.metadata.num_rows:
-            raise FileError(f"{path} has columns but no rows: there is nothing to use.")
-        start = 0
-        for batch in [file.read()] if rows is None else file.iter_batches(batch_size=rows):
-            part = batch.to_pandas(ignore_metadata=True, date_as_object=False)[names]
-            part.index += start
-            start += len(part)
-            yield _tidy(part, file=str(path)).astype(types)
+def _parquet_parts(found: Found, rows: int | None, types: dict[str, Any]) -> Iterator[pd.DataFrame]:
+    names, empty = list[str](), True
+    for name in found.files:
+        with told("read", name), found.reading(name) as file:
+            here = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
+            check_names(name, here)
+            names = names or here
+            if differ := sorted({*names} ^ {*here}):
+                raise FileError(
+                    f"{name} and {found.files[0]} differ in column {differ[0]!r}: write all files "
+                    "with the same columns."
+                )
+            start = 0
+            for batch in [file.read()] if rows is None else file.iter_batches(batch_size=rows):
+                part = batch.to_pandas(ignore_metadata=True, date_as_object=False)[names]
+                part.index += start
+                start += len(part)
+                if len(part):
+                    empty = False
+                    yield _tidy(part, file=name).astype(types)
+    if empty:
+        raise FileError(f"{found.address} has columns but no rows: there is nothing to use.")
 
 
 def _csv_parts(

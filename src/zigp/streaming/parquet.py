@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zigp.files.addresses import Found
 from zigp.files.problems import FileError, told
 from zigp.files.text import check_names
-from zigp.streaming.addresses import Found
 from zigp.streaming.sources import checked
 
 if TYPE_CHECKING:
@@ -112,30 +112,16 @@ class ParquetSource:
         file, group = self._pieces[piece]
         return f"{self._found.files[file]}, row group {group}"
 
-    def opened(self, file: int, footer: Any = None) -> Any:
-        """A file, of which nothing is read before it is asked for."""
-        import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
-        return pq.ParquetFile(
-            self._found.open(self._found.files[file]),
-            metadata=footer,
-            buffer_size=self._found.buffer,
-            pre_buffer=False,
-        )
-
     def batches(self, piece: int, rows: int) -> tuple[Any, Any]:
         """An open file, and the batches of one of its row groups."""
         file, group = self._pieces[piece]
-        opened = self.opened(file, self._footer(file))
+        opened = self._found.parquet(self._found.files[file], self._footer(file))
         wanted = [*self.names, self._target]
         return opened, opened.iter_batches(rows, [group], wanted, use_threads=False)
 
     def _read_footer(self, file: int) -> Any:
-        opened = self.opened(file)
-        try:
+        with self._found.reading(self._found.files[file]) as opened:
             return opened.metadata
-        finally:
-            opened.close(force=True)
 
     def _contents(self, file: int) -> tuple[dict[str, Any], list[int]]:
         """The types of a file's columns, and the rows of its row groups."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from zigp.files.addresses import find
 from zigp.files.problems import FileError
-from zigp.streaming.addresses import find
 from zigp.streaming.filling import Block, Filling
 from zigp.streaming.order import Schedule, drawn, shares
 from zigp.streaming.sources import Source
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Stream", "open_stream"]
 
 _MEMORY = 2**28  # bytes for the pieces that are read side by side
+_CONVERT = {
+    "csv": "is text, which is not read in blocks: write it as Parquet first.",
+    "netcdf": "is NetCDF, which is not read in blocks: write it as Zarr first, in chunks.",
+}
 
 
 def open_stream(
@@ -61,6 +65,8 @@ def open_stream(
     if columns is not None and target in columns:
         raise ValueError(f"{target!r} is the target and cannot be an input as well.")
     found = find(source)
+    if found.kind in _CONVERT:
+        raise FileError(f"{source} {_CONVERT[found.kind]}")
     if found.kind == "zarr":
         if categories:
             raise FileError(f"{source} is a lattice, which has no levels: leave categories out.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,6 @@ __all__ = ["Found", "find"]
 _ENDINGS = (".parquet", ".parq", ".pq")
 _ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")
 _FAR_BUFFER = 2**22  # bytes at once where every request takes its time
-_CONVERT = {
-    "csv": "is text, which is not read in blocks: write it as Parquet first.",
-    "netcdf": "is NetCDF, which is not read in blocks: write it as Zarr first, in chunks.",
-}
 
 
 @dataclass(frozen=True)
@@ -26,10 +23,27 @@ class Found:
     """What was found at an address: a lattice, or the files of a table, and how to open these."""
 
     address: str
-    kind: str  # parquet or zarr
+    kind: str  # csv, parquet, netcdf or zarr; far away parquet or zarr
     files: tuple[str, ...] = ()
     open: Callable[[str], Any] = str  # pyarrow opens a path by itself
     buffer: int = 2**18  # bytes of each column that are read at once
+
+    def parquet(self, name: str, footer: Any = None) -> Any:
+        """One of the files, of which nothing is read before it is asked for."""
+        import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+        return pq.ParquetFile(
+            self.open(name), metadata=footer, buffer_size=self.buffer, pre_buffer=False
+        )
+
+    @contextmanager
+    def reading(self, name: str) -> Iterator[Any]:
+        """The same, until it is no longer needed."""
+        file = self.parquet(name)
+        try:
+            yield file
+        finally:
+            file.close(force=True)
 
 
 def find(source: str | Path) -> Found:
@@ -40,14 +54,10 @@ def find(source: str | Path) -> Found:
 
 
 def _local(path: Path) -> Found:
-    if is_zarr(path):
-        return Found(str(path), "zarr")
-    if path.is_dir():
+    if path.is_dir() and not is_zarr(path):
         files = [str(one) for one in path.rglob("*") if one.is_file()]
         return Found(str(path), "parquet", _tables(str(path), files))
-    if (kind := kind_of(path)) != "parquet":
-        raise FileError(f"{path} {_CONVERT[kind]}")
-    return Found(str(path), "parquet", (str(path),))
+    return Found(str(path), kind_of(path), (str(path),))
 
 
 def _remote(address: str) -> Found:
@@ -86,7 +96,7 @@ def _tables(folder: str, files: list[str]) -> tuple[str, ...]:
     ]
     if not found:
         raise FileError(
-            f"{folder} has no files that end in {', '.join(_ENDINGS)} and is no Zarr lattice: name "
-            "the folder of a table's files, or one file."
+            f"{folder} is a folder that has no files that end in {', '.join(_ENDINGS)}, and is no "
+            "Zarr lattice: name the folder of a table's files, or one file."
         )
     return tuple(sorted(found))
