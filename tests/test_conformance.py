@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from joblib import Parallel, delayed
+from distributed import Client, LocalCluster
+from joblib import Parallel, delayed, parallel_config
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor
@@ -133,3 +134,25 @@ def test_models_cross_processes_and_pickles():
     assert not hasattr(clone(model), "model_")
     parts = Parallel(n_jobs=2)(delayed(model.predict)(part) for part in (X[:45], X[45:]))
     np.testing.assert_allclose(np.concatenate(parts), model.predict(X), rtol=1e-12)
+
+
+def restart(seed: int) -> GPNetworkRegressor:
+    small = {"n_inducing": 5, "steps": 20, "n_restarts": 1}
+    return GPNetworkRegressor(1, random_state=seed, **small).fit(X, np.column_stack([Y, X["b"]]))
+
+
+@pytest.mark.slow
+def test_folds_and_restarts_on_a_cluster_are_those_without_it():
+    def found() -> list[np.ndarray]:
+        fits = Parallel()(delayed(restart)(seed) for seed in range(2))
+        return [
+            cross_val_score(ZeroInflatedGPRegressor(**FIT), X, Y, cv=2),
+            *(fit.bounds_ for fit in fits),
+        ]
+
+    alone = found()
+    one = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    with LocalCluster(host="127.0.0.1", **one) as c, Client(c), parallel_config("dask"):
+        spread = found()
+    for here, there in zip(alone, spread, strict=True):
+        np.testing.assert_allclose(there, here, rtol=1e-6)

@@ -158,6 +158,50 @@ def test_two_processes_fit_the_model_of_one_and_write_one_file(rows, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_step_over_all_rows_is_the_same_for_two_processes_as_for_one(rows, tmp_path):
+    """Each holds half of the rows of every step: what they add up is what one finds."""
+    whole = ("--batch-size", "2048", "--passes", "20")
+    both = together(rows, tmp_path / "both.zigp", *whole)
+    said = [process.communicate(timeout=300)[0] for process in both]
+    assert (tmp_path / "both.zigp").exists(), said
+    alone = fitting(rows, tmp_path / "one.zigp", *whole)
+    assert "Saved" in alone.communicate(timeout=300)[0]
+    two, one = load(tmp_path / "both.zigp"), load(tmp_path / "one.zigp")
+    assert len(one.bounds_) == 20
+    np.testing.assert_allclose(two.bounds_, one.bounds_, rtol=1e-6)
+    X = pd.DataFrame({"x": np.linspace(0.5, 9.5, 40), "t": np.linspace(9.5, 0.5, 40)})
+    np.testing.assert_allclose(two.predict(X), one.predict(X), rtol=1e-6, atol=1e-6)
+
+
+def job_of_free_port() -> int:
+    """A number of a job from which JAX derives a port that nobody uses."""
+    for job in range(os.getpid(), os.getpid() + 100):
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", 65536 - 2**12 + job % 2**12))
+            except OSError:
+                continue
+            return job
+    raise OSError("no port is free")
+
+
+@pytest.mark.slow
+def test_processes_that_slurm_starts_find_each_other(rows, tmp_path, monkeypatch):
+    out, job = tmp_path / "both.zigp", str(job_of_free_port())
+    processes = []
+    for number in range(2):
+        told = {"JOB_ID": job, "NTASKS": 2, "PROCID": number, "LOCALID": number}
+        for name, value in (told | {"STEP_NODELIST": "127.0.0.1", "STEP_NUM_NODES": 1}).items():
+            monkeypatch.setenv(f"SLURM_{name}", str(value))
+        processes.append(fitting(rows, out, "--distributed", "--passes", "1"))
+    said = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0], said
+    assert ["Saved" in one for one in said] == [True, False]
+    assert [path.name for path in tmp_path.glob("both*")] == ["both.zigp"]
+    assert load(out).fitted_with_["devices"] == 2
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "victim",
     [

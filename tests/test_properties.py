@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import csv
+
+import jax.numpy as jnp
+import numpy as np
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zigp.cli.options import sizes
+from zigp.files import FileError, read
+from zigp.latent import Moments
+from zigp.signal import Latent
 from zigp.special import probit_moments
 
 settings.register_profile("everyday", derandomize=True, deadline=None, max_examples=40)
@@ -32,3 +39,41 @@ def test_a_gate_is_a_probability_that_rises_with_its_mean(one, other, var):
     assert 0.0 <= low.mean <= high.mean <= 1.0
     for found in (low, high):
         assert -1e-12 <= found.var <= found.mean * (1.0 - found.mean) + 1e-12
+
+
+POINTS = st.lists(st.floats(-9, 9), min_size=1, max_size=4)
+
+
+@given(POINTS, POINTS)
+def test_moments_of_products_and_sums_are_those_of_all_pairs(one, other):
+    """Every pair is as likely as every other: independent, and added up by hand."""
+    marginals = {
+        name: Moments(jnp.asarray(np.mean(v)), jnp.asarray(np.var(v)))
+        for name, v in (("a", one), ("b", other))
+    }
+    a, b = Latent("a"), Latent("b")
+    for signal, pairs in (
+        (a * b, np.multiply.outer(one, other)),
+        (a + b, np.add.outer(one, other)),
+    ):
+        found = signal.moments(marginals)
+        np.testing.assert_allclose(found.mean, pairs.mean(), atol=1e-9)
+        np.testing.assert_allclose(found.var, pairs.var(), rtol=1e-9, atol=1e-9)
+
+
+CELLS = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=5), st.text(min_size=1, max_size=9))
+def test_a_table_is_read_back_or_refused_in_a_sentence(tmp_path_factory, rows, name):
+    path = tmp_path_factory.mktemp("table") / "data.csv"
+    with path.open("w", newline="", encoding="utf-8", errors="replace") as file:
+        csv.writer(file).writerows([["first", name], *rows])
+    try:
+        found = read(path).to_numpy()
+    except FileError as error:
+        found = str(error)
+    if isinstance(found, str):
+        assert "data.csv" in found
+    else:
+        np.testing.assert_array_equal(found, np.array(rows))

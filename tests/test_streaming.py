@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
+from zigp import ZeroInflatedGPRegressor
 from zigp.columns import Table
 from zigp.files import FileError
 from zigp.streaming import Block, Stream, open_stream, prefetched
@@ -533,6 +534,43 @@ def test_an_infinite_cell_is_told(tmp_path: Path):
     assert "chunk station 3:6, level 4:8, column 'rain': some values are inf" in told(
         tmp_path / "a.zarr"
     )
+
+
+# -- fits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_stream_in_one_block_is_fitted_as_the_same_rows_in_memory(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.uniform(0, 9, 512)})
+    table["rain"] = np.where(np.sin(table["x"]) > 0, 2 + rng.normal(0, 0.1, 512), 0.0)
+    settings = {"n_inducing": 12, "steps": 30, "batch_size": 512, "tol": 0.0}
+    resident = ZeroInflatedGPRegressor(**settings).fit(table[["x"]], table["rain"])
+    streamed = ZeroInflatedGPRegressor(**settings).fit_stream(
+        opened(put(tmp_path / "rows.parquet", table, 64), rows=512)
+    )
+    np.testing.assert_allclose(streamed.bounds_, resident.bounds_, rtol=1e-6)
+    X = pd.DataFrame({"x": np.linspace(0, 9, 50)})
+    np.testing.assert_allclose(streamed.predict(X), resident.predict(X), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_a_zarr_stream_is_fitted_as_its_cells_in_memory(tmp_path: Path):
+    rng = np.random.default_rng(0)
+    cube = xr.Dataset(
+        {"rain": (("a", "b"), np.maximum(rng.normal(size=(16, 32)), 0))},
+        {"a": np.arange(16.0), "b": np.arange(32.0)},
+    )
+    cube.to_zarr(tmp_path / "a.zarr", encoding={"rain": {"chunks": (4, 8)}}, consolidated=False)
+    stream = opened(tmp_path / "a.zarr", rows=512)
+    settings = {"n_inducing": 5, "steps": 30, "batch_size": 512, "tol": 0.0}
+    streamed = ZeroInflatedGPRegressor(**settings).fit_stream(stream)
+    cells = cube.to_dataframe().reset_index()
+    resident = ZeroInflatedGPRegressor(column_groups=stream.groups, **settings)
+    resident.fit(cells[["a", "b"]], cells["rain"])
+    np.testing.assert_allclose(streamed.bounds_, resident.bounds_, rtol=1e-6)
+    found, expected = (model.predict(cells[["a", "b"]]) for model in (streamed, resident))
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
 # -- ahead of time --------------------------------------------------------------------------------

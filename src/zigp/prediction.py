@@ -78,8 +78,8 @@ def over_rows(
         for name, values in function(model, Rows(part), *extra).items():
             whole = out.setdefault(name, np.empty((*values.shape[:-1], len(X)), dtype))
             whole[..., rows] = np.asarray(values)[..., : rows.stop - rows.start]
-    for values in out.values():
-        _refuse_nan(values, *args, *(() if along is None else (along,)))
+    for answers in out.values():
+        _refuse_nan(answers, *args, *(() if along is None else (along,)))
     return out
 
 
@@ -105,8 +105,8 @@ def over_cells(
             every: Any = (slice(None),) * len(lead)
             whole[every + here] = np.asarray(values)[every + inside]
     flat = {name: whole.reshape(*whole.shape[: -len(size)], -1) for name, whole in out.items()}
-    for values in flat.values():
-        _refuse_nan(values, *args)
+    for answers in flat.values():
+        _refuse_nan(answers, *args)
     return flat
 
 

@@ -63,6 +63,15 @@ _OPTIONS = {
     "--json": (),
     "--cv-random": (),
     "--write-config": (),
+    "--resume": (),
+    "--checkpoint-seconds": (*_NUMBERS, "1e-300"),
+    "--method": ("natural", "adam", "newton", ""),
+    "--stream": (),
+    "--no-stream": (),
+    "--passes": ("0", "-1", "1", "0.5", "nan", "inf", "1e400", "x", ""),
+    "--divide": ("data", "one", "all", ""),
+    "--distributed": (),
+    "--num-processes": _NUMBERS,  # never with the two that belong to it: nobody else would come
     "--colour": ("red",),
     "--\u202eemit": (),
     "-x": (),
@@ -80,7 +89,8 @@ _SOUND = {
 _QUICK = ("predict", "evaluate", "simulate", "info")
 _OF_COMMAND = {
     "fit": "target space time inputs category gate-inputs exposure model likelihood kernel "
-    "inducing max-seconds batch-size seed dtype device from config write-config force out",
+    "inducing max-seconds batch-size seed dtype device from config write-config force out resume "
+    "checkpoint-seconds method stream no-stream passes divide distributed num-processes",
     "predict": "level below prefix chunk-rows device force quiet out",
     "evaluate": "target space time inputs category gate-inputs exposure models cv cv-random "
     "resolution likelihood kernel inducing max-seconds batch-size seed dtype device json config "
@@ -100,8 +110,21 @@ def _fill(folder: Path) -> None:
     (folder / "folder").mkdir()
 
 
+# What would take long, with something that ends it before it begins.
+_ENDED = (
+    "demo --seed -1", "demo --seed x", "demo --out rain.csv", "demo --out rain.csv/x", "demo more",
+    "demo --out", "demo --nothing", "reproduce", "reproduce moon --out r", "reproduce toy",
+    "reproduce toy --out r --force --resume", "reproduce toy --data-dir folder --out r",
+    "reproduce jura --data-dir nowhere --out r", "reproduce all --data-dir rain.csv --out r --fast",
+    "reproduce precipitation --data-dir folder --page p.md --out r", "reproduce toy toy --out r",
+    "reproduce toy --data-dir folder --out rain.csv",
+)  # fmt: skip
+
+
 def command_line(rng: Dice, folder: Path) -> list[str]:
     _fill(folder)
+    if rng.random() < 0.1:
+        return rng.choice(_ENDED).split()
     command = rng.choice(_QUICK if rng.quick else tuple(_SOUND))
     typed = _SOUND[command].split()
     own = [f"--{name}" for name in _OF_COMMAND[command].split()]
@@ -131,7 +154,9 @@ _VALUES = (
 def toml(rng: Dice, folder: Path) -> list[str]:
     _fill(folder)
     command = rng.choice(("fit",) * (not rng.quick) + ("evaluate",) * 3)
-    names = [*_OF_COMMAND[command].split(), "steps", "quiet", "debug", "help", "data", "out"]
+    apart = ("no-stream", "num-processes")  # no names in a file, or waits for others
+    names = [n for n in _OF_COMMAND[command].split() if n not in apart]
+    names += ["steps", "quiet", "debug", "help", "data", "out"]
     lines = []
     for _ in range(rng.choice((1, 1, 2, 5))):
         name = (

@@ -467,7 +467,6 @@ def reproduce(
         raise ValueError(
             f"{out} already holds results. Choose another --out, or add --resume or --force."
         )
-    out.mkdir(parents=True, exist_ok=True)
     folders = run(experiment.value, data_dir, out, fast=fast, page=page, resume=resume)
     for path in sorted(p for folder in folders for p in folder.iterdir() if p.is_file()):
         typer.echo(path)

@@ -34,6 +34,7 @@ def reproduce(
         if not resume:
             LOADERS[name](data_dir)  # better missed now than after the experiments before it
     records: list[Record] = []
+    out.mkdir(parents=True, exist_ok=True)  # not before, as that can fail
     if page is not None:
         page.open("ab").close()  # better now than after all the fits
     for name, folder in zip(chosen, folders, strict=True):

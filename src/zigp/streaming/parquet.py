@@ -70,7 +70,7 @@ class ParquetSource:
         return b"".join(self._footer_bytes(file) for file in range(len(self._found.files)))
 
     def _footer_bytes(self, file: int) -> bytes:
-        import pyarrow as pa
+        import pyarrow as pa  # type: ignore[import-untyped]
 
         written = pa.BufferOutputStream()
         with told("read", self._found.files[file]):
