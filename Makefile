@@ -63,7 +63,7 @@ mutants: setup
 	$(BIN)/python -m tests.mutants
 
 fuzz: setup
-	$(BIN)/python -m tests.fuzz --cases 10000 --commands 200
+	$(BIN)/python -m tests.fuzz --cases 10000 --commands 200 --record
 
 check: setup
 	$(BIN)/ruff check .

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 import tempfile
@@ -52,9 +53,7 @@ def run_all(here: int, commands: int, first: int, only: str | None, workers: int
     chosen: list[Case] = [
         (kind, first + seed, None) for kind, seed in cases(here) if only in (None, kind)
     ]
-    # Not forked: a process forked beside JAX's threads can hang.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"))
-    with tempfile.TemporaryDirectory() as compiled, pool:
+    with tempfile.TemporaryDirectory() as compiled, _pool(workers, compiled) as pool:
         kinds = [kind for kind in COMMANDS if only in (None, kind)]
         # Seeds that were not seen before.
         chosen += [
@@ -78,6 +77,19 @@ def run_all(here: int, commands: int, first: int, only: str | None, workers: int
     _print_table(ended)
     print(f"{len(chosen):,} cases in {seconds:.0f} s, {wrong} wrong")
     return _counted(ended) | {"first_seed": first, "seconds": round(seconds)}
+
+
+def _pool(workers: int, compiled: str) -> ProcessPoolExecutor:
+    """Processes that share what they compile, which is most of their work: little is optimised.
+
+    They are not forked: a process forked beside JAX's threads can hang.
+    """
+    os.environ |= {
+        "JAX_COMPILATION_CACHE_DIR": compiled,
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    }
+    return ProcessPoolExecutor(workers, get_context("spawn"))
 
 
 def _outcome(case: Case) -> Outcome:
