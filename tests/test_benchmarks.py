@@ -17,7 +17,7 @@ import page
 BENCHMARKS = Path(page.__file__).parent
 # How settings were chosen: no matter of performance. docs/decisions.md reads them.
 OF_CHOICES = {"latent_noise", "tune_jura", "tune_precipitation"}
-OF_OTHER_PAGES = {"calibration"}
+OF_OTHER_PAGES = {"calibration", "fuzz"}
 
 
 @pytest.fixture(scope="module")

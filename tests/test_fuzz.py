@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from fuzz import COMMANDS, KINDS, SHARES, call, generated
 from fuzz.campaign import cases, outcome_of
 from fuzz.running import Answer, _grown, judged, listing, own_folder
 
+ROOT = Path(__file__).parents[1]
 _HERE = {"csv": 15, "parquet": 8, "lattice": 8, "model": 30, "forged": 3, "toml": 16}
 _HERE |= {"command": 20, "settings": 4}
 
@@ -57,6 +60,16 @@ def test_memory_is_that_of_a_case_alone():
         np.ones(1 << 25).sum()  # a quarter of a GiB, given back at once
         assert 1 << 17 < grown() < 1 << 20
     assert _grown()() < 1 << 17
+
+
+def test_ten_thousand_cases_ended_as_they_should():
+    """The last run of `make fuzz`, which the page about reliability tells of."""
+    found = json.loads((ROOT / "benchmarks" / "results" / "fuzz.json").read_text())
+    assert found["total"] == found["in_process"] + found["by_the_command"] >= 10_000
+    assert found["by_the_command"] >= 200
+    assert found["wrong"] == 0
+    counted = sum(count for ended in found["ended"].values() for count in ended.values())
+    assert counted == found["total"]
 
 
 def test_shares_add_up():
