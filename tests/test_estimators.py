@@ -428,6 +428,8 @@ def test_too_many_scattered_rows_cannot_be_drawn_jointly(fitted):
         ({"covariance": "full"}, "covariance must be 'auto'"),
         ({"dtype": "float16"}, "dtype must be 'float32' or 'float64'"),
         ({"n_inducing": 0}, "n_inducing must be at least 1"),
+        ({"steps": np.inf}, "steps must be a whole number of at least 1, not inf"),
+        ({"batch_size": np.nan}, "batch_size must be a whole number of at least 1, not nan"),
         ({"n_inducing": [3, 4]}, "n_inducing has 2 entries for 1 column groups"),
         ({"kernel": ["matern32", "matern12"]}, "kernel has 2 entries for 1 column groups"),
         ({"kernel": None}, "kernel must be a name, a kernel object"),

@@ -76,7 +76,7 @@ def objective_and_gradient(
     model: Model,
     seen: dict[str, Projection],
     back: Callable[[dict[str, Projection]], tuple[Model]],
-    share: float = 1.0,
+    share: float,
 ) -> tuple[Array, Model]:
     """The objective where the slopes are known, and its gradient for the chosen part of the model.
 

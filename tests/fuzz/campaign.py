@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -18,7 +18,7 @@ from typing import Any
 from . import COMMANDS, KINDS, SHARES, call, generated
 from .running import Outcome, called, in_process, judged, own_folder, typed
 
-__all__ = ["cases", "outcome_of", "run_all"]
+__all__ = ["cases", "outcome_of", "run_all", "summed"]
 
 _TOGETHER = 10  # cases that a process is given at once
 _TOLD_EVERY = 500
@@ -76,7 +76,10 @@ def run_all(here: int, commands: int, first: int, only: str | None, workers: int
     seconds = time.monotonic() - start
     _print_table(ended)
     print(f"{len(chosen):,} cases in {seconds:.0f} s, {wrong} wrong")
-    return _counted(ended) | {"first_seed": first, "seconds": round(seconds)}
+    counts: dict[str, dict[str, int]] = {}
+    for (kind, word), count in ended.items():
+        counts.setdefault(kind, {})[word] = count
+    return summed(counts) | {"first_seed": first, "seconds": round(seconds)}
 
 
 def _pool(workers: int, compiled: str) -> ProcessPoolExecutor:
@@ -97,19 +100,16 @@ def _outcome(case: Case) -> Outcome:
     return outcome_of(kind, seed, command=command)
 
 
-def _counted(ended: Ended) -> dict[str, Any]:
-    kinds: dict[str, dict[str, int]] = {}
-    for (kind, word), count in ended.items():
-        kinds.setdefault(kind, {})[word] = count
-    by_the_command = sum(
-        count for (kind, _), count in ended.items() if kind.endswith(_BY_THE_COMMAND)
-    )
+def summed(ended: Mapping[str, Mapping[str, int]]) -> dict[str, Any]:
+    """How many cases of each kind ended how, and of all together."""
+    each = {kind: sum(words.values()) for kind, words in ended.items()}
+    by_the_command = sum(n for kind, n in each.items() if kind.endswith(_BY_THE_COMMAND))
     return {
-        "total": ended.total(),
-        "in_process": ended.total() - by_the_command,
+        "total": sum(each.values()),
+        "in_process": sum(each.values()) - by_the_command,
         "by_the_command": by_the_command,
-        "wrong": sum(count for (_, word), count in ended.items() if word == "WRONG"),
-        "ended": kinds,
+        "wrong": sum(words.get("WRONG", 0) for words in ended.values()),
+        "ended": dict(ended),
     }
 
 

@@ -22,6 +22,7 @@ from zigp.lattices import QUANTILES, is_lattice, predict_lattice
 from zigp.likelihoods import Gaussian, LogAmounts
 from zigp.runtime import entry_point
 from zigp.scores import best_threshold
+from zigp.training import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -285,8 +286,7 @@ class Regressor(RegressorMixin, GPSettings):
         (3, 60)
         """
         check_is_fitted(self)
-        if int(n_samples) != n_samples or n_samples < 1:
-            raise ValueError(f"n_samples must be a whole number of at least 1, not {n_samples!r}.")
+        check_whole("n_samples", n_samples)
         return self._draws(X, n_samples, _key(random_state), noise)
 
     @entry_point

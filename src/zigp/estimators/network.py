@@ -21,7 +21,7 @@ from zigp.latent import LatentGP, family
 from zigp.likelihoods import Gaussian, LatentNoise
 from zigp.models import Model, gp_network
 from zigp.runtime import entry_point
-from zigp.training import Fit
+from zigp.training import Fit, check_whole
 
 __all__ = ["GPNetworkRegressor", "NetworkParts"]
 
@@ -140,8 +140,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
         for name, value in (("n_latents", self.n_latents), ("n_restarts", self.n_restarts)):
-            if int(value) != value or value < 1:
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+            check_whole(name, value)
         if self.inducing not in ("separate", "one"):
             raise ValueError(f"inducing must be 'separate' or 'one', not {self.inducing!r}.")
         seeds = np.random.default_rng(sparsity.seed).integers(2**31, size=self.n_restarts)

@@ -7,7 +7,14 @@ from zigp.training.checkpoints import Checkpoints, kept_until_done, remove_empty
 from zigp.training.feeds import Feed, Resident, Streamed, digest_of
 from zigp.training.loop import train, train_restarts
 from zigp.training.records import Fit, InterruptedFitError, Progress
-from zigp.training.settings import GROUPS, Method, Schedule, Settings, parameters
+from zigp.training.settings import (
+    GROUPS,
+    Method,
+    Schedule,
+    Settings,
+    check_whole,
+    parameters,
+)
 
 __all__ = [
     "GROUPS",
@@ -21,6 +28,7 @@ __all__ = [
     "Schedule",
     "Settings",
     "Streamed",
+    "check_whole",
     "digest_of",
     "kept_until_done",
     "parameters",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Literal
 
 import equinox as eqx
@@ -20,6 +21,7 @@ __all__ = [
     "Method",
     "Schedule",
     "Settings",
+    "check_whole",
     "learned",
     "natural_of",
     "parameters",
@@ -46,6 +48,13 @@ _NAME_OF = {
     "q_mean": "q",
     "q_cov": "q",
 }
+
+
+def check_whole(name: str, value: Any) -> None:
+    """An error if a count is none."""
+    counts = isinstance(value, Real) and 1 <= value < np.inf and value % 1 == 0
+    if not counts:
+        raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
 
 
 Method = Literal["adam", "natural"]
@@ -86,9 +95,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("steps", "chunk", "patience", "batch_size"):
-            value = getattr(self, name)
-            if value is not None and (int(value) != value or value < 1):
-                raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+            if (value := getattr(self, name)) is not None:
+                check_whole(name, value)
         if self.schedule not in ("cosine", "constant") and not callable(self.schedule):
             raise ValueError(
                 f"schedule must be 'cosine', 'constant' or a function, not {self.schedule!r}."
