@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any, Literal
 
 import equinox as eqx
@@ -52,8 +51,8 @@ _NAME_OF = {
 
 def check_whole(name: str, value: Any) -> None:
     """An error if a count is none."""
-    counts = isinstance(value, Real) and 1 <= value < np.inf and value % 1 == 0
-    if not counts:
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not (number and 1 <= value < np.inf and value % 1 == 0):
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
 
 
