@@ -203,7 +203,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, interrup
     assert [path.name[5:14] for path in kept.found()] == ["000000200", before.name[5:14]]
 
 
-@pytest.mark.parametrize("stop", [100, 200])
+@pytest.mark.parametrize("stop", [pytest.param(100, marks=pytest.mark.slow), 200])
 def test_where_all_checkpoints_are_damaged_training_starts_anew_and_says_so(
     stop, interrupted, tmp_path
 ):
@@ -428,7 +428,11 @@ def test_a_hurdle_does_not_train_its_first_part_again(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("chunks", "have"), [(2, "There is no model yet"), (4, "That is what was learned so far")]
+    ("chunks", "have"),
+    [
+        pytest.param(2, "There is no model yet", marks=pytest.mark.slow),
+        (4, "That is what was learned so far"),
+    ],
 )
 def test_ctrl_c_in_either_part_of_a_hurdle_says_how_to_go_on(chunks, have, tmp_path, monkeypatch):
     pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)

@@ -124,6 +124,7 @@ def test_flags_of_the_compiler_are_told(monkeypatch):
     assert surroundings()["xla_flags"] == "--xla_cpu_enable_fast_math=true"
 
 
+@pytest.mark.slow
 def test_it_tells_other_data_and_other_seeds_apart(header, tmp_path):
     def made(model, y):
         return model.fit(X, y).fitted_with_

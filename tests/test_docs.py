@@ -176,6 +176,7 @@ def site(tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_the_site_has_every_page_and_loads_nothing_from_elsewhere(site):
     built = {page.relative_to(site).with_suffix("").as_posix() for page in site.rglob("*.html")}
     assert built - {"404"} == {name_of(page) for page in PAGES}
@@ -184,6 +185,7 @@ def test_the_site_has_every_page_and_loads_nothing_from_elsewhere(site):
         assert re.findall(loading, page.read_text()) == [], page
 
 
+@pytest.mark.slow
 def test_links_within_the_site_lead_somewhere(site):
     """Also those in docstrings, and to places within pages."""
     for page in site.rglob("*.html"):
@@ -197,6 +199,7 @@ def test_links_within_the_site_lead_somewhere(site):
                 assert f'id="{anchor}"' in found.read_text(), f"{page.name}: {link}"
 
 
+@pytest.mark.slow
 def test_every_public_name_is_in_the_reference(site):
     reference = "".join(page.read_text() for page in (site / "api").glob("*.html"))
     modules = ("checking", "datasets", "kernels", "plots", "special")

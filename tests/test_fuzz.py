@@ -13,8 +13,8 @@ from fuzz.campaign import cases, outcome_of
 from fuzz.running import Answer, _grown, judged, listing, own_folder
 
 ROOT = Path(__file__).parents[1]
-_HERE = {"csv": 15, "parquet": 8, "lattice": 8, "model": 30, "forged": 3, "toml": 16}
-_HERE |= {"command": 20, "settings": 4}
+_HERE = {"csv": 10, "parquet": 6, "lattice": 4, "model": 20, "forged": 2, "toml": 12}
+_HERE |= {"command": 10, "settings": 2}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -23,7 +23,9 @@ def test_bad_input_works_or_is_told(kind):
     assert {seed: what for seed, what in wrong.items() if what} == {}
 
 
-@pytest.mark.parametrize(("kind", "seed"), [("csv", 0), ("command", 2)])
+@pytest.mark.parametrize(
+    ("kind", "seed"), [("csv", 0), pytest.param("command", 2, marks=pytest.mark.slow)]
+)
 def test_bad_input_works_or_is_told_by_the_command_too(kind, seed, tmp_path):
     assert outcome_of(kind, seed, command=tmp_path).wrong == ""
 

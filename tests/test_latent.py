@@ -147,7 +147,9 @@ def test_no_kronecker_product_is_formed():
         assert max(sizes_seen) < smallest_product
 
 
-@pytest.mark.parametrize("covariance", COVARIANCES)
+@pytest.mark.parametrize(
+    "covariance", ["diagonal", "kronecker", pytest.param("dense", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("path", [pytest.param("rows", marks=pytest.mark.slow), "lattice"])
 def test_draws_have_the_moments_of_q(covariance, path):
     latent = random_latent(9, covariance=covariance, prior_mean=0.5)

@@ -101,6 +101,7 @@ def test_a_single_hour_is_a_slice_of_the_cube(fitted):
     assert kept["mean"].dims == ("time", "lat", "lon")
 
 
+@pytest.mark.slow
 def test_a_dataset_is_predicted_on_the_axes_that_the_model_knows(fitted):
     whole = fitted.predict_lattice(cube(), ())
     axes = cube().coords.to_dataset()

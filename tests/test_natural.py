@@ -86,7 +86,9 @@ def test_sums_over_three_groups_and_over_axes_a_latent_does_not_see():
         np.testing.assert_allclose(gram, (A * d.ravel()) @ A.T, rtol=1e-8, atol=1e-10)
 
 
-@pytest.mark.parametrize("which", [0, 1], ids=DATA)
+@pytest.mark.parametrize(
+    "which", [pytest.param(0, id=DATA[0]), pytest.param(1, id=DATA[1], marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("covariance", ["diagonal", pytest.param("dense", marks=pytest.mark.slow)])
 def test_a_step_for_f_is_the_closed_form(which, covariance):
     """H = I + A diag(E[c²]/σ²) Aᵀ and m = H⁻¹ A (E[c] (y) − E[c²] β)/σ², with c = Φ(g)."""

@@ -206,6 +206,7 @@ def test_weights_count_rows():
     )
 
 
+@pytest.mark.slow
 def test_parts_of_the_data_add_up_to_the_whole():
     """With shares that sum to one, KL and prior count once over all parts."""
     model = dataclasses.replace(random_zigp(6), priors=(("g", 3.0, 1.5),))

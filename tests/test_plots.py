@@ -125,6 +125,7 @@ def test_fit_1d_shows_data_signal_and_interval(curve, ax):
     assert words == ["data", "signal ± 2 sd", "80 % interval"]
 
 
+@pytest.mark.slow
 def test_fit_1d_takes_the_noise_off_plain_regression(curve, ax):
     _, X, y = curve
     model = SparseGPRegressor(**SMALL).fit(X, y)
@@ -541,6 +542,7 @@ def test_a_share_of_nothing_among_few_rows_is_uncertain():
         np.testing.assert_allclose(found, known, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_pit_histogram_counts_the_places_of_observations(rain, ax):
     model, X, y = rain
     assert plots.pit_histogram(model, X, y, resolution=0.1, bins=5, ax=ax) is ax

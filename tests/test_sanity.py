@@ -33,7 +33,10 @@ def test_training_that_was_cut_short():
 
 @pytest.mark.parametrize(
     ("length", "words"),
-    [(900.0, "hardly varies with column 0"), (0.01, "varies with column 0 faster than can be")],
+    [
+        pytest.param(900.0, "hardly varies with column 0", marks=pytest.mark.slow),
+        (0.01, "varies with column 0 faster than can be"),
+    ],
 )
 def test_length_scales_beyond_the_data_or_below_their_spacing(length, words):
     model = SparseGPRegressor(Matern32(length), n_inducing=15, fixed=["kernel"], steps=300)

@@ -42,9 +42,8 @@ def test_the_same_seed_gives_the_same_bits():
     assert not np.array_equal(first.bounds, other.bounds)
 
 
-@pytest.mark.parametrize(
-    "which", [pytest.param(0, marks=pytest.mark.slow, id="slabs"), pytest.param(1, id="rows")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("which", [0, 1], ids=["slabs", "rows"])
 def test_minibatch_bounds_of_a_pass_average_to_the_whole(which):
     model, data = random_zigp(1), masked(1)[which]
     across = np.prod(data.at.shape) // max(data.at.shape)
@@ -62,6 +61,7 @@ def test_minibatch_bounds_of_a_pass_average_to_the_whole(which):
     np.testing.assert_allclose(np.mean(values), bound(model, data), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_every_pass_visits_every_row_in_a_new_order():
     _, rows = masked()
     size, seen = 5, []
