@@ -75,11 +75,16 @@ def pytest_configure(config):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Every process notes the names of all tests, the slow ones too, before any is left out."""
+    """Every process notes the names of all tests, the slow ones too, before any is left out.
+
+    Files that take long come first, so that no process is left alone with one in the end.
+    """
     names = "\n".join(item.nodeid for item in items)
     (Path(os.environ["ZIGP_TESTS_RUN"]) / f"names-{os.getpid()}").write_text(names, "utf-8")
+    yield
+    items.sort(key=lambda item: item.module.__name__ not in AS_FOR_USE)
 
 
 @pytest.fixture(autouse=True)

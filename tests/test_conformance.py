@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pytest
 import sklearn
 from distributed import Client, LocalCluster
 from joblib import Parallel, delayed, parallel_config
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor
 from sklearn.linear_model import LinearRegression
@@ -28,13 +29,11 @@ from zigp import (
 )
 
 SMALL = {"steps": 200, "n_inducing": 8, "learning_rate": 0.1}
-PLAIN = [SparseGPRegressor(**SMALL)]
-HEAVIER = [
-    SparseGPClassifier(**SMALL),
-    HurdleGPRegressor(**SMALL),
-    ZeroInflatedGPRegressor(**SMALL),
-    GPNetworkRegressor(1, **SMALL | {"n_inducing": 6}, n_restarts=1),
-]
+PLAIN = SparseGPRegressor(**SMALL)
+CLASSIFIER, HURDLE = SparseGPClassifier(**SMALL), HurdleGPRegressor(**SMALL)
+ZERO_INFLATED = ZeroInflatedGPRegressor(**SMALL)
+NETWORK = GPNetworkRegressor(1, **SMALL | {"n_inducing": 6}, n_restarts=1)
+HEAVIER = [CLASSIFIER, HURDLE, ZERO_INFLATED, NETWORK]
 # Most checks fit two or three columns. These fit other numbers, each with programs of its own to
 # compile, and run with the slow tests, as all checks do of the models that take longer.
 OTHER_COLUMNS = {
@@ -54,26 +53,46 @@ OTHER_COLUMNS = {
 }
 
 
-def checks(estimators: list, slow: set[str]) -> list:
-    """scikit-learn's checks of each estimator, some of them with the slow tests."""
+def checks(estimator: BaseEstimator, slow: Collection[str] = ()) -> pytest.MarkDecorator:
+    """scikit-learn's checks of an estimator, some of them with the slow tests."""
     cases = []
-    for estimator in estimators:
-        for one, check in estimator_checks_generator(estimator):
-            name = check.func.__name__
-            marks = [pytest.mark.slow] if name in slow else []
-            cases.append(pytest.param(one, check, id=f"{type(one).__name__}-{name}", marks=marks))
-    return cases
+    for one, check in estimator_checks_generator(estimator):
+        name = check.func.__name__
+        marks = [pytest.mark.slow] if name in slow else []
+        cases.append(pytest.param(one, check, id=name, marks=marks))
+    return pytest.mark.parametrize(("estimator", "check"), cases)
 
 
 class TestPlain:  # a class runs in one process, so that what it compiles is compiled once
-    @pytest.mark.parametrize(("estimator", "check"), checks(PLAIN, OTHER_COLUMNS))
+    @checks(PLAIN, OTHER_COLUMNS)
     def test_scikit_learns_checks(self, estimator, check):
         check(estimator)
 
 
 @pytest.mark.slow
-class TestHeavier:
-    @pytest.mark.parametrize(("estimator", "check"), checks(HEAVIER, set()))
+class TestClassifier:
+    @checks(CLASSIFIER)
+    def test_scikit_learns_checks(self, estimator, check):
+        check(estimator)
+
+
+@pytest.mark.slow
+class TestHurdle:
+    @checks(HURDLE)
+    def test_scikit_learns_checks(self, estimator, check):
+        check(estimator)
+
+
+@pytest.mark.slow
+class TestZeroInflated:
+    @checks(ZERO_INFLATED)
+    def test_scikit_learns_checks(self, estimator, check):
+        check(estimator)
+
+
+@pytest.mark.slow
+class TestNetwork:
+    @checks(NETWORK)
     def test_scikit_learns_checks(self, estimator, check):
         check(estimator)
 
