@@ -82,6 +82,14 @@ class Devices:
 
         return jax.tree_util.tree_map_with_path(lies, data)
 
+    def agreed(self, seconds: float) -> float:
+        """The longest that any process measured: what they decide by time must be the same."""
+        if jax.process_count() == 1:
+            return seconds
+        from jax.experimental.multihost_utils import process_allgather
+
+        return float(np.max(process_allgather(np.asarray(seconds))))
+
     def put(self, tree: Any, specs: Any) -> Any:
         """Arrays on the devices; where there are several processes each gives its own part."""
 
