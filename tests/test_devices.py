@@ -10,12 +10,15 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 
-from zigp import GPNetworkRegressor, load
+from zigp import GPNetworkRegressor, SparseGPRegressor, load
+from zigp.cli.options import Device, use_device
 from zigp.cli.processes import joined
+from zigp.devices import available
 
 ZIGP = Path(sys.executable).with_name("zigp")
 

@@ -308,6 +308,5 @@ class _Training:
         """Put the state where the devices are."""
         state = self.state
         if devices.split == "data" and state.order is not None:
-            parts = devices.count // jax.process_count()
-            state = eqx.tree_at(lambda s: s.order, state, jnp.tile(state.order, parts))
+            state = eqx.tree_at(lambda s: s.order, state, jnp.tile(state.order, devices.here))
         self.state = devices.put(state, devices.state_specs(state))
