@@ -50,7 +50,7 @@ class Resident:
     def __init__(self, data: Batch, batch_size: int | None, devices: Devices | None = None):
         parts = devices.count if devices is not None and devices.split == "data" else 1
         data = jax.tree.map(jnp.asarray, data)
-        self.rows = max(float(np.count_nonzero(data.weight)), 1.0)
+        self.rows = max(float(jnp.count_nonzero(data.weight)), 1.0)
         self.along, self.batch_size = longest(data.at), None
         if batch_size is None:
             data = filled_up(data, parts)
