@@ -88,8 +88,8 @@ class GPSettings(BaseEstimator):
     every q; `auto` is the one that was measured to be better for the model at hand. Each has its
     own number of steps and learning rate, if those are left open. With a folder for `checkpoint`,
     where training stands is written there every `checkpoint_seconds`, and `resume` goes on from it.
-    `devices` says what is divided among all devices that JAX has: `data`, `restarts`, or nothing
-    (`one`).
+    `devices` says what is divided among all devices that JAX has: `data`, the `restarts` of a
+    network, or nothing (`one`).
 
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
     constructor that the dataclass generates.
@@ -395,9 +395,14 @@ class SparseGP(GPSettings):
             raise ValueError(f"devices must be 'one', 'data' or 'restarts', not {self.devices!r}.")
         if self.devices == "restarts" and jax.process_count() > 1:
             raise ValueError("Several processes divide the data: use devices='data'.")
-        split = "data" if jax.process_count() > 1 else self.devices
-        if split == "restarts" and restarts > 1:
+        if self.devices == "restarts" and restarts == 1:
+            raise ValueError(
+                "devices='restarts' divides the n_restarts of a network that is fitted in memory, "
+                "and here are none to divide: use devices='data' or 'one'."
+            )
+        if self.devices == "restarts":
             return available("restarts", restarts)
+        split = "data" if jax.process_count() > 1 else self.devices
         return available("data") if split == "data" else None
 
     def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
