@@ -58,6 +58,7 @@ __all__ = [
     "ColumnList",
     "GPSettings",
     "SparseGP",
+    "block_and_step",
     "row_weights",
 ]
 
@@ -242,9 +243,11 @@ class SparseGP(GPSettings):
 
         The stream is made by `zigp.open_stream`, from Parquet files or a Zarr lattice. Units,
         length-scales and inducing points are set from a sample of 50,000 rows; then every row is
-        looked at once in each pass, in steps of `batch_size` rows (16,384 if left open). If `steps`
-        is given, it counts instead of passes. Memory does not grow with the number of rows. Where
-        `jax.distributed` connects several processes, each reads its own part.
+        looked at once in each pass, in steps of `batch_size` rows (16,384 if left open), a whole
+        number of which is taken from a block, enlarged if need be. If `steps` is given, it counts
+        instead of passes. Memory does not grow with the number of rows. How many of them have a
+        target (`n_rows_`) is told from the sample. Where `jax.distributed` connects several
+        processes, each reads its own part.
 
         >>> frame = pd.DataFrame({"x": X[:, 0], "y": y})
         >>> frame.to_parquet("data.parquet")
@@ -267,22 +270,17 @@ class SparseGP(GPSettings):
         feed = self._feed(read, stream.digest(rows, target), devices)
         self.n_rows_, self.on_lattice_ = stream.rows, False
         settings = self._settings(0, first[0].likelihood.early_pace)
-        steps = self.steps or max(round(passes * stream.blocks_per_pass * feed.steps), 1)
+        steps = self.steps or max(round(passes * feed.steps_per_pass), 1)
         settings = replace(settings, steps=steps, chunk=feed.steps, tol=0.0, batch_size=None)
         self._train(first, feed, settings, shift, f"{self._title()} on {stream.rows:,} rows")
         return self
 
     def _feed(self, stream: Stream, contents: str, devices: Devices | None) -> Streamed:
         """What a stream has, in the model's units and ready for its steps."""
-        every, here = (1, 1) if devices is None else (devices.count, jax.local_device_count())
-        block = stream.rows_per_block // here
-        size = min((self.batch_size or _ROWS_IN_A_STEP) // every, block)
-        if not size or stream.rows_per_block % here or block % size:
-            raise ValueError(
-                f"A block of {stream.rows_per_block} rows cannot be divided into steps of "
-                f"{self.batch_size or _ROWS_IN_A_STEP} rows on {every} devices: make both powers "
-                "of two, rows_per_block the larger."
-            )
+        every, here = (1, 1) if devices is None else (devices.count, devices.here)
+        batch = self.batch_size or _ROWS_IN_A_STEP
+        block, size = block_and_step(stream.rows_per_block, batch, every, here)
+        stream = stream.in_blocks_of(block * here)
         seed, dtype = self.seed_, self._dtype()
 
         def blocks(first: int) -> Iterator[Batch]:
@@ -298,7 +296,10 @@ class SparseGP(GPSettings):
         def ahead(first: int) -> Iterator[Batch]:
             return prefetched(blocks(first), depth=1)
 
-        return Streamed(ahead, stream.rows, block, size, ",".join(stream.names), contents, devices)
+        return Streamed(
+            ahead, stream.rows, stream.blocks_per_pass, block, size, ",".join(stream.names),
+            contents, devices,
+        )  # fmt: skip
 
     def _begun(
         self, X: Any, y: Any, sample_weight: Any, column_groups: Any, again: bool
@@ -593,6 +594,19 @@ class SparseGP(GPSettings):
         rows = self._checked(X) - layout.centre
         self._exposure_of(rows)
         return prediction.over_rows(self.model_, rows, function, *args, along=along)
+
+
+def block_and_step(rows: int, batch: int, every: int, here: int) -> tuple[int, int]:
+    """Rows of a block and of a step, of one device of `every`, as many of them here as `here`.
+
+    A step has what was asked for, unless a block has less; a block is enlarged to whole steps.
+
+    >>> block_and_step(2**18, 2**14, 3, 3)
+    (92837, 5461)
+    """
+    block = -(-rows // here)
+    size = min(max(batch // every, 1), block)
+    return -(-block // size) * size, size
 
 
 def _reach_of(values: np.ndarray) -> float:

@@ -96,12 +96,17 @@ class Stream:
             raise FileError(f"{source.address} has no inputs: there is nothing to learn from.")
         self._source, self._levels = source, levels
         self._table: Table | None = None
-        self.part, self.rows_per_block = part, rows_per_block
+        self.part = part
         self._lanes = max(1, min(pieces_per_block, _MEMORY // source.held))
         owned = shares(source.sizes, part[1])
         self._pieces = owned[part[0]]
-        most = max(int(source.sizes[pieces].sum()) for pieces in owned)
-        self.blocks_per_pass = -(-most // rows_per_block)
+        self._most = max(int(source.sizes[pieces].sum()) for pieces in owned)
+        self.rows_per_block = rows_per_block
+
+    @property
+    def blocks_per_pass(self) -> int:
+        """How many there are for every process, of which some can be padding alone."""
+        return -(-self._most // self.rows_per_block)
 
     @property
     def rows(self) -> int:
@@ -174,6 +179,12 @@ class Stream:
             )
         stream = copy(self)
         stream._table = table
+        return stream
+
+    def in_blocks_of(self, rows: int) -> Stream:
+        """The same stream in blocks of another size."""
+        stream = copy(self)
+        stream.rows_per_block = rows
         return stream
 
     def blocks(self, seed: int, pass_number: int, skip: int = 0) -> Iterator[Block]:
