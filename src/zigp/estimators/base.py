@@ -258,17 +258,20 @@ class SparseGP(GPSettings):
         make_room()
         self.units_ = {}
         seed = int(check_random_state(self.random_state).randint(2**31))
-        X, y = stream.sample(_SAMPLE, seed)
+        X, y = stream.sample(_SAMPLE, seed, gaps=True)
+        seen = ~np.isnan(y)
+        self.n_rows_ = round(stream.rows * float(np.mean(seen)))  # as far as the sample can tell
+        X, y = X[seen].reset_index(drop=True), y[seen]
         groups = stream.groups if self.column_groups is None else self.column_groups
         again = self.warm_start and hasattr(self, "model_")
         if again:
             self._refuse_another_structure()
         first, rows, target, weight = self._begun(X, y, None, groups, again)
-        shift = self._in_model_units(rows, target, weight)[3] * stream.rows / len(rows)
+        shift = self._in_model_units(rows, target, weight)[3] * self.n_rows_ / len(rows)
         devices = self._devices(1)
         read = stream if self.table_ is None else stream.read_as(self.table_)
         feed = self._feed(read, stream.digest(rows, target), devices)
-        self.n_rows_, self.on_lattice_ = stream.rows, False
+        self.on_lattice_ = False
         settings = self._settings(0, first[0].likelihood.early_pace)
         steps = self.steps or max(round(passes * feed.steps_per_pass), 1)
         settings = replace(settings, steps=steps, chunk=feed.steps, tol=0.0, batch_size=None)

@@ -123,12 +123,13 @@ class Stream:
         """Of a lattice, the inputs along each of its dimensions."""
         return self._source.groups
 
-    def sample(self, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    def sample(self, n: int, seed: int, gaps: bool = False) -> tuple[pd.DataFrame, np.ndarray]:
         """At most n rows from all over the source, as they stand there, and their targets.
 
         All rows if there are no more than n; otherwise rows drawn from at least 64 row groups (or
         chunks), if there are as many, in the order of the source. Very large row groups are looked
-        at in part. Rows without a target are left out. Every process draws the same.
+        at in part. Rows without a target are left out, unless gaps are asked for. Every process
+        draws the same.
         """
         import pandas as pd
 
@@ -148,6 +149,8 @@ class Stream:
         seen = ~np.isnan(y)
         if not seen.any():
             raise FileError(f"No row of a sample of {self._source.address} has a target.")
+        if gaps:
+            return X, y
         return X[seen].reset_index(drop=True), y[seen]
 
     def digest(self, *sample: np.ndarray) -> str:
