@@ -23,6 +23,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from run import machine, summary
 
 from zigp.batch import Batch, Lattice
 from zigp.inducing import place
@@ -75,15 +76,20 @@ def case(stations: int, hours: int, near: int, far: int, dtype: str) -> tuple[Mo
     )
 
 
-def seconds(function: Callable, *args: Any, repeats: int = 7) -> float:
-    """The median time of a call whose result is there."""
+def timed(function: Callable, *args: Any, repeats: int = 7) -> list[float]:
+    """Times of a call whose result is there, compilation apart."""
     jax.block_until_ready(function(*args))
     found = []
     for _ in range(repeats):
         start = time.perf_counter()
         jax.block_until_ready(function(*args))
         found.append(time.perf_counter() - start)
-    return statistics.median(found)
+    return found
+
+
+def seconds(function: Callable, *args: Any, repeats: int = 7) -> float:
+    """The median of them."""
+    return statistics.median(timed(function, *args, repeats=repeats))
 
 
 @eqx.filter_jit
@@ -185,10 +191,7 @@ def accuracy(model: Model, batch: Batch) -> float:
 
 
 def main(data: Path | None) -> None:
-    found: dict[str, Any] = {
-        "versions": {"jax": jax.__version__},
-        "on": {"device": jax.devices()[0].device_kind},
-    }
+    found: dict[str, Any] = {"on": {"device": jax.devices()[0].device_kind} | machine()}
     with session():
         for dtype in ("float32", "float64"):
             floor = floors(dtype)
@@ -200,12 +203,13 @@ def main(data: Path | None) -> None:
                 jax.block_until_ready(eqx.filter_jit(jax.grad(bound))(model, batch))
                 compiled = time.perf_counter() - start
                 loop = gradient_loop(model, batch)
-                took = seconds(loop, model, batch, repeats=5) / _INSIDE
+                times = summary([t / _INSIDE for t in timed(loop, model, batch, repeats=5)])
+                took = times.pop("median")
                 least = floor_of(sizes, dtype, floor)
                 sweep = seconds(swept, model, batch, repeats=3)
                 cells = batch.y.size
                 found[dtype]["gradients"][name] = {
-                    "cells": cells, "seconds": took, "cells_per_second": cells / took,
+                    "cells": cells, "seconds": took, **times, "cells_per_second": cells / took,
                     "compile_seconds": compiled, "sweep_seconds": sweep, **least,
                     "ratio": took / least["floor"],
                 }  # fmt: skip

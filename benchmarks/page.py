@@ -220,6 +220,7 @@ def gpu(found: Result) -> str:
             "": dtype,
             "cells": number(one["cells"]),
             "takes": seconds(one["seconds"]),
+            **({"quartiles": quartiles(one)} if "lower_quartile" in one else {}),
             "cells a second": number(one["cells_per_second"]),
             "moving bytes": seconds(one["bytes"]),
             "multiplying": seconds(one["operations"]),
@@ -247,7 +248,7 @@ def gpu(found: Result) -> str:
     return f"""
 ## On a GPU
 
-The same code, on {machine(found)} with jax {found["versions"]["jax"]}. Beside each time stand
+The same code, on {machine(found)}. Beside each time stand
 four floors that were measured on the card in the same run: moving the bytes that must move, the
 products of matrices, the exponentials of the gates' moments, and the factorisations and solves that
 wait for each other. The last is no law of nature: it is zigp's own projection and its derivatives,
@@ -349,8 +350,7 @@ def programs(found: Result) -> str:
                 "": f"{NAMES[name]}, {STANDS_ON[name]} {found['versions'][STANDS_ON[name]]}",
                 "rows": number(found[name]["rows"]),
                 "median": seconds(found[name]["median"]),
-                "quartiles": f"{seconds(found[name]['lower_quartile'])} to "
-                f"{seconds(found[name]['upper_quartile'])}",
+                "quartiles": quartiles(found[name]),
                 "compilation": seconds(found[name]["compile"])
                 if found[name]["compile"]
                 else "none",
@@ -360,6 +360,10 @@ def programs(found: Result) -> str:
             if name in found
         ]
     )
+
+
+def quartiles(times: Result) -> str:
+    return f"{seconds(times['lower_quartile'])} to {seconds(times['upper_quartile'])}"
 
 
 def spread_of_rounds(found: Result) -> str:

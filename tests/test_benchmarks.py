@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 
 import check
 import page
+import run
 
 BENCHMARKS = Path(page.__file__).parent
 # How settings were chosen: no matter of performance. docs/decisions.md reads them.
@@ -35,6 +36,23 @@ def test_every_file_of_results_is_on_the_page(results):
     for name in results.keys() - OF_CHOICES - OF_OTHER_PAGES:
         without = {key: value for key, value in results.items() if key != name}
         assert page.page(without) != whole, name
+
+
+def test_what_is_written_says_what_it_was_measured_on(tmp_path, monkeypatch):
+    monkeypatch.setattr(run, "RESULTS", tmp_path)
+    run.write("gradient", {"ratio": 0.1})
+    on = json.loads((tmp_path / "gradient.json").read_text())["on"]
+    assert {"cpu", "cores", "python", "versions"} <= on.keys()
+    assert {"zigp", "jax", "numpy"} <= on["versions"].keys()
+    words = page.machine({"on": {"device": "a card"} | on})
+    assert words.startswith(f"a card, {on['cpu']}, {on['cores']} cores, Python {on['python']}, jax")
+
+
+def test_every_script_that_writes_results_writes_the_same_record():
+    for script in BENCHMARKS.glob("*.py"):
+        text = script.read_text()
+        if "RESULTS" in text and '"on":' in text:
+            assert "machine()" in text, script.name
 
 
 def test_no_seconds_are_typed_in_the_page():

@@ -210,6 +210,34 @@ def test_an_address_is_streamed(zigp, files, far):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("model", ["gp", "hurdle"])
+def test_a_model_is_streamed_or_says_that_it_cannot_be(zigp, files, far, model):
+    far.to_parquet("whole.parquet")
+    source = (files / "whole.parquet").as_uri()
+    settings = [*RAIN, "--steps", "5", "--inducing", "6", "--quiet", "--model", model]
+    for data, *how in ((source,), ("whole.parquet", "--stream")):
+        code, _, err = zigp("fit", data, *settings, *how, "--out", "m.zigp", "--force")
+        if model == "hurdle":
+            assert code == 1
+            assert err.strip().endswith(f"{data} {IN_MEMORY}"), err
+        else:
+            assert code == 0, err
+            assert "block by block" in err
+    assert zigp("fit", source, *settings, "--no-stream", "--out", "whole.zigp")[0] == 0
+    if model == "hurdle":  # also where the model is that of a file
+        typed = ("fit", source, "--target", "rain_mm", "--from", "whole.zigp", "--out", "b.zigp")
+        code, _, err = zigp(*typed)
+        assert code == 1
+        assert IN_MEMORY in err
+
+
+IN_MEMORY = (
+    "would be read block by block, and a hurdle looks at all of its rows at once: add --no-stream "
+    "if they fit in memory, or take --model zigp or gp."
+)
+
+
+@pytest.mark.slow
 def test_a_lattice_at_an_address_is_fitted_and_predicted(zigp, files):
     cube = xr.Dataset(
         {"y": (("a", "b"), np.random.default_rng(0).random((12, 9)))},

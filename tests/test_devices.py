@@ -10,12 +10,15 @@ import sys
 import time
 from pathlib import Path
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
 
-from zigp import GPNetworkRegressor, load
+from zigp import GPNetworkRegressor, SparseGPRegressor, load
+from zigp.cli.options import Device, use_device
 from zigp.cli.processes import joined
+from zigp.devices import available
 
 ZIGP = Path(sys.executable).with_name("zigp")
 
@@ -115,10 +118,11 @@ def rows(tmp_path) -> Path:
     return folder
 
 
-def fitting(rows: Path, out: Path, *more: str, **settings: object) -> subprocess.Popen:
+def fitting(rows: Path, out: Path, *more: str, pace: float = 1.0) -> subprocess.Popen:
     options = ["--target", "y", "--inducing", "20", "--stream", "--batch-size", "256", "--quiet"]
+    program = [str(ZIGP)] if pace == 1 else [sys.executable, "-c", HURRIED, str(pace)]
     return subprocess.Popen(
-        [str(ZIGP), "fit", str(rows), "--out", str(out), *options, *more],
+        [*program, "fit", str(rows), "--out", str(out), *options, *more],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -132,10 +136,15 @@ def free_port() -> int:
         return any_port.getsockname()[1]
 
 
-def together(rows: Path, out: Path, *more: str) -> list[subprocess.Popen]:
+def together(
+    rows: Path, out: Path, *more: str, paces: tuple[float, float] = (1.0, 1.0)
+) -> list[subprocess.Popen]:
     """Two processes that fit one model."""
     at = ["--coordinator", f"127.0.0.1:{free_port()}", "--num-processes", "2"]
-    return [fitting(rows, out, *at, "--process-id", str(i), *more) for i in range(2)]
+    return [
+        fitting(rows, out, *at, "--process-id", str(i), *more, pace=pace)
+        for i, pace in enumerate(paces)
+    ]
 
 
 @pytest.mark.slow
@@ -171,6 +180,32 @@ def test_a_step_over_all_rows_is_the_same_for_two_processes_as_for_one(rows, tmp
     np.testing.assert_allclose(two.bounds_, one.bounds_, rtol=1e-6)
     X = pd.DataFrame({"x": np.linspace(0.5, 9.5, 40), "t": np.linspace(9.5, 0.5, 40)})
     np.testing.assert_allclose(two.predict(X), one.predict(X), rtol=1e-6, atol=1e-6)
+
+
+# One process among others, whose clock goes at a pace of its own.
+HURRIED = """
+import sys, time
+from zigp import cli
+begin, pace, right = time.monotonic(), float(sys.argv.pop(1)), time.monotonic
+time.monotonic = lambda: begin + pace * (right() - begin)
+cli.main()
+"""
+
+
+@pytest.mark.slow
+def test_processes_whose_clocks_differ_end_a_budget_at_the_same_step(rows, tmp_path):
+    """The second's goes at a third of the pace: by its own it would have gone on for long."""
+    budget = ("--steps", "1000000", "--max-seconds", "15")
+    both = together(rows, tmp_path / "both.zigp", *budget, paces=(1, 1 / 3))
+    try:
+        said = [process.communicate(timeout=300)[0] for process in both]
+    finally:
+        for process in both:
+            process.kill()
+    assert [process.returncode for process in both] == [0, 0], said
+    fit = load(tmp_path / "both.zigp")
+    assert "the time budget of 15 s was spent" in fit.stopped_
+    assert 5 <= fit.n_iter_ < 1_000_000
 
 
 def job_of_free_port() -> int:
@@ -252,3 +287,49 @@ def test_what_belongs_together_is_asked_for():
         pass
     with pytest.raises(ValueError, match="from 0 to 1"), joined(False, "127.0.0.1:1", 2, 2):
         pass
+
+
+def test_a_process_that_dies_while_the_others_take_leave_is_told_of(monkeypatch, capsys):
+    def gone(*_: object, **__: object) -> None:
+        raise jax.errors.JaxRuntimeError("DEADLINE_EXCEEDED: the barrier\nof all")
+
+    monkeypatch.setattr("jax.distributed.initialize", lambda *_, **__: None)
+    monkeypatch.setattr("jax.distributed.shutdown", gone)
+    monkeypatch.setattr("os._exit", sys.exit)
+    with pytest.raises(SystemExit) as end, joined(True, None, None, None):
+        pass
+    assert end.value.code == 1
+    said = capsys.readouterr().err
+    assert said.startswith(
+        "Process 0 lost another one: DEADLINE_EXCEEDED: the barrier. If no model"
+    )
+
+
+def test_devices_are_of_the_kind_that_was_chosen(monkeypatch):
+    every, asked = jax.devices, []
+    monkeypatch.setattr("jax.devices", lambda kind=None: asked.append(kind) or every("cpu"))
+    available("data")
+    with jax.default_device(every("cpu")[0]):
+        available("data")
+    assert asked == [None, "cpu"]
+
+
+def test_a_device_is_one_of_this_process(monkeypatch):
+    chosen = []
+    monkeypatch.setattr("jax.local_devices", lambda backend: [f"the second's {backend}"])
+    monkeypatch.setattr("jax.config.update", lambda name, value: chosen.append(value))
+    use_device(Device.gpu)
+    assert chosen == ["the second's gpu"]
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        SparseGPRegressor(n_inducing=3, devices="restarts"),
+        GPNetworkRegressor(1, n_restarts=1, n_inducing=3, devices="restarts"),
+    ],
+)
+def test_restarts_that_there_are_none_of_are_not_divided(model):
+    X = np.linspace(0, 1, 12)[:, None]
+    with pytest.raises(ValueError, match="here are none to divide: use devices='data' or 'one'"):
+        model.fit(X, X[:, 0])

@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 import xarray as xr
 
-from zigp import ZeroInflatedGPRegressor
+from zigp import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.columns import Table
+from zigp.estimators.base import block_and_step
 from zigp.files import FileError
 from zigp.streaming import Block, Stream, open_stream, prefetched
 from zigp.streaming import order as ordering
@@ -554,21 +555,48 @@ def test_a_stream_in_one_block_is_fitted_as_the_same_rows_in_memory(tmp_path: Pa
     np.testing.assert_allclose(streamed.predict(X), resident.predict(X), rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("rows", [1, 1000, 2**18, 10**6])
+@pytest.mark.parametrize("batch", [1, 7, 2**14, 10**9])
+def test_blocks_have_whole_steps_on_any_number_of_devices(rows, batch):
+    """Of all rows that were asked for, and at most a step more, none larger than it should be."""
+    for here in range(1, 9):
+        for processes in range(1, 8):
+            block, size = block_and_step(rows, batch, here * processes, here)
+            assert block % size == 0
+            assert 0 <= block * here - rows < (size + 1) * here
+            assert 1 <= size * here * processes <= max(batch, here * processes)
+    assert block_and_step(2**18, 2**14, 4, 2) == (2**17, 2**12)
+
+
+@pytest.mark.slow
+def test_a_stream_is_fitted_in_steps_that_do_not_divide_its_blocks(tmp_path: Path):
+    """600 rows, in blocks of 256 that become 300: three steps of 100 rows in each of two."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"x": rng.uniform(0, 9, 600)})
+    table["rain"] = np.where(np.sin(table["x"]) > 0, 2.0, 0.0)
+    stream = opened(put(tmp_path / "rows.parquet", table, 64), rows=256)
+    model = SparseGPRegressor(n_inducing=6, batch_size=100).fit_stream(stream, passes=2)
+    assert model.n_iter_ == 12
+    assert stream.rows_per_block == 256
+
+
 @pytest.mark.slow
 def test_a_zarr_stream_is_fitted_as_its_cells_in_memory(tmp_path: Path):
     rng = np.random.default_rng(0)
     cube = xr.Dataset(
-        {"rain": (("a", "b"), np.maximum(rng.normal(size=(16, 32)), 0))},
+        {"rain": (("a", "b"), np.maximum(3 * rng.normal(size=(16, 32)), 0))},
         {"a": np.arange(16.0), "b": np.arange(32.0)},
     )
+    cube = cube.where(rng.random((16, 32)) > 0.2)  # a fifth was not observed
     cube.to_zarr(tmp_path / "a.zarr", encoding={"rain": {"chunks": (4, 8)}}, consolidated=False)
     stream = opened(tmp_path / "a.zarr", rows=512)
     settings = {"n_inducing": 5, "steps": 30, "batch_size": 512, "tol": 0.0}
     streamed = ZeroInflatedGPRegressor(**settings).fit_stream(stream)
-    cells = cube.to_dataframe().reset_index()
+    cells = cube.to_dataframe().reset_index().dropna()
     resident = ZeroInflatedGPRegressor(column_groups=stream.groups, **settings)
     resident.fit(cells[["a", "b"]], cells["rain"])
     np.testing.assert_allclose(streamed.bounds_, resident.bounds_, rtol=1e-6)
+    assert streamed.n_rows_ == resident.n_rows_ == len(cells)
     found, expected = (model.predict(cells[["a", "b"]]) for model in (streamed, resident))
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 

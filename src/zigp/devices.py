@@ -36,6 +36,11 @@ class Devices:
         return self.mesh.size
 
     @property
+    def here(self) -> int:
+        """How many of them belong to this process."""
+        return len(self.mesh.local_devices)
+
+    @property
     def share(self) -> float:
         """The part of what does not depend on data that a device adds to the bound."""
         return 1.0 / self.count if self.split == "data" else 1.0
@@ -82,6 +87,14 @@ class Devices:
 
         return jax.tree_util.tree_map_with_path(lies, data)
 
+    def agreed(self, seconds: float) -> float:
+        """The longest that any process measured: what they decide by time must be the same."""
+        if jax.process_count() == 1:
+            return seconds
+        from jax.experimental.multihost_utils import process_allgather
+
+        return float(np.max(process_allgather(np.asarray(seconds))))
+
     def put(self, tree: Any, specs: Any) -> Any:
         """Arrays on the devices; where there are several processes each gives its own part."""
 
@@ -97,9 +110,16 @@ class Devices:
 def available(split: Literal["data", "restarts"], restarts: int = 1) -> Devices | None:
     """All devices there are, of all processes, or None if that is one.
 
-    Restarts are divided among as many as divide them evenly.
+    They are of the kind of JAX's default device, which may have been chosen. Restarts are divided
+    among as many as divide them evenly.
     """
-    devices = np.asarray(jax.devices())
+    devices = np.asarray(jax.devices(_platform()))
     if split == "restarts":
         devices = devices[: max(n for n in range(1, len(devices) + 1) if restarts % n == 0)]
     return Devices(Mesh(devices, (_AXIS,)), split) if len(devices) > 1 else None
+
+
+def _platform() -> str | None:
+    """The kind of device that was chosen, or None for the one that JAX prefers."""
+    chosen = jax.config.jax_default_device
+    return getattr(chosen, "platform", chosen)

@@ -142,6 +142,11 @@ def fit_file(
     if start is not None:
         model = _going_on(start, model, columns, given)
     streamed = open_if_large(path, columns, stream, process)
+    if streamed is not None and not hasattr(model, "fit_stream"):
+        raise FileError(
+            f"{path} would be read block by block, and a hurdle looks at all of its rows at once: "
+            "add --no-stream if they fit in memory, or take --model zigp or gp."
+        )
     if streamed is None:
         if process.of > 1:
             raise ValueError("Several processes divide a stream among them: add --stream.")

@@ -225,13 +225,13 @@ def sizes(text: str | None) -> int | dict[str, int] | None:
 
 
 def use_device(device: Device) -> None:
-    """Compute on the CPU or a GPU from here on."""
+    """Compute on the CPU or a GPU of this process from here on."""
     if device == Device.auto:
         return
     import jax
 
     try:
-        jax.config.update("jax_default_device", jax.devices(device.value)[0])
+        jax.config.update("jax_default_device", jax.local_devices(backend=device.value)[0])
     except RuntimeError:
         raise ValueError(
             "JAX finds no GPU here. Leave --device out, or install JAX for your GPU: "

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NoReturn
 
 __all__ = ["ALONE", "Process", "joined"]
 
@@ -61,12 +62,15 @@ def joined(
     try:
         yield process
     except jax.errors.JaxRuntimeError as error:
-        # Nothing that involves the others works any more, taking leave of them included.
-        print(
-            f"Process {process.number} lost another one: {str(error).splitlines()[0][:200]} Start "
-            "all of them again with --resume.",
-            file=sys.stderr,
-            flush=True,
-        )
-        os._exit(1)
-    jax.distributed.shutdown()
+        _leave(process, error, "Start all of them again with --resume.")
+    try:
+        jax.distributed.shutdown()  # waits for the others
+    except jax.errors.JaxRuntimeError as error:
+        _leave(process, error, "If no model was saved, start all of them again with --resume.")
+
+
+def _leave(process: Process, error: Exception, advice: str) -> NoReturn:
+    """End without the others: with one lost, taking leave of them does not work either."""
+    said = f"{str(error).splitlines()[0][:200].rstrip('.')}. {advice}"
+    print(f"Process {process.number} lost another one: {said}", file=sys.stderr, flush=True)
+    os._exit(1)

@@ -58,6 +58,7 @@ __all__ = [
     "ColumnList",
     "GPSettings",
     "SparseGP",
+    "block_and_step",
     "row_weights",
 ]
 
@@ -88,8 +89,8 @@ class GPSettings(BaseEstimator):
     every q; `auto` is the one that was measured to be better for the model at hand. Each has its
     own number of steps and learning rate, if those are left open. With a folder for `checkpoint`,
     where training stands is written there every `checkpoint_seconds`, and `resume` goes on from it.
-    `devices` says what is divided among all devices that JAX has: `data`, `restarts`, or nothing
-    (`one`).
+    `devices` says what is divided among all devices that JAX has: `data`, the `restarts` of a
+    network, or nothing (`one`).
 
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
     constructor that the dataclass generates.
@@ -242,9 +243,11 @@ class SparseGP(GPSettings):
 
         The stream is made by `zigp.open_stream`, from Parquet files or a Zarr lattice. Units,
         length-scales and inducing points are set from a sample of 50,000 rows; then every row is
-        looked at once in each pass, in steps of `batch_size` rows (16,384 if left open). If `steps`
-        is given, it counts instead of passes. Memory does not grow with the number of rows. Where
-        `jax.distributed` connects several processes, each reads its own part.
+        looked at once in each pass, in steps of `batch_size` rows (16,384 if left open), a whole
+        number of which is taken from a block, enlarged if need be. If `steps` is given, it counts
+        instead of passes. Memory does not grow with the number of rows. How many of them have a
+        target (`n_rows_`) is told from the sample. Where `jax.distributed` connects several
+        processes, each reads its own part.
 
         >>> frame = pd.DataFrame({"x": X[:, 0], "y": y})
         >>> frame.to_parquet("data.parquet")
@@ -255,34 +258,32 @@ class SparseGP(GPSettings):
         make_room()
         self.units_ = {}
         seed = int(check_random_state(self.random_state).randint(2**31))
-        X, y = stream.sample(_SAMPLE, seed)
+        X, y = stream.sample(_SAMPLE, seed, gaps=True)
+        seen = ~np.isnan(y)
+        self.n_rows_ = round(stream.rows * float(np.mean(seen)))  # as far as the sample can tell
+        X, y = X[seen].reset_index(drop=True), y[seen]
         groups = stream.groups if self.column_groups is None else self.column_groups
         again = self.warm_start and hasattr(self, "model_")
         if again:
             self._refuse_another_structure()
         first, rows, target, weight = self._begun(X, y, None, groups, again)
-        shift = self._in_model_units(rows, target, weight)[3] * stream.rows / len(rows)
+        shift = self._in_model_units(rows, target, weight)[3] * self.n_rows_ / len(rows)
         devices = self._devices(1)
         read = stream if self.table_ is None else stream.read_as(self.table_)
         feed = self._feed(read, stream.digest(rows, target), devices)
-        self.n_rows_, self.on_lattice_ = stream.rows, False
+        self.on_lattice_ = False
         settings = self._settings(0, first[0].likelihood.early_pace)
-        steps = self.steps or max(round(passes * stream.blocks_per_pass * feed.steps), 1)
+        steps = self.steps or max(round(passes * feed.steps_per_pass), 1)
         settings = replace(settings, steps=steps, chunk=feed.steps, tol=0.0, batch_size=None)
         self._train(first, feed, settings, shift, f"{self._title()} on {stream.rows:,} rows")
         return self
 
     def _feed(self, stream: Stream, contents: str, devices: Devices | None) -> Streamed:
         """What a stream has, in the model's units and ready for its steps."""
-        every, here = (1, 1) if devices is None else (devices.count, jax.local_device_count())
-        block = stream.rows_per_block // here
-        size = min((self.batch_size or _ROWS_IN_A_STEP) // every, block)
-        if not size or stream.rows_per_block % here or block % size:
-            raise ValueError(
-                f"A block of {stream.rows_per_block} rows cannot be divided into steps of "
-                f"{self.batch_size or _ROWS_IN_A_STEP} rows on {every} devices: make both powers "
-                "of two, rows_per_block the larger."
-            )
+        every, here = (1, 1) if devices is None else (devices.count, devices.here)
+        batch = self.batch_size or _ROWS_IN_A_STEP
+        block, size = block_and_step(stream.rows_per_block, batch, every, here)
+        stream = stream.in_blocks_of(block * here)
         seed, dtype = self.seed_, self._dtype()
 
         def blocks(first: int) -> Iterator[Batch]:
@@ -298,7 +299,10 @@ class SparseGP(GPSettings):
         def ahead(first: int) -> Iterator[Batch]:
             return prefetched(blocks(first), depth=1)
 
-        return Streamed(ahead, stream.rows, block, size, ",".join(stream.names), contents, devices)
+        return Streamed(
+            ahead, stream.rows, stream.blocks_per_pass, block, size, ",".join(stream.names),
+            contents, devices,
+        )  # fmt: skip
 
     def _begun(
         self, X: Any, y: Any, sample_weight: Any, column_groups: Any, again: bool
@@ -395,9 +399,14 @@ class SparseGP(GPSettings):
             raise ValueError(f"devices must be 'one', 'data' or 'restarts', not {self.devices!r}.")
         if self.devices == "restarts" and jax.process_count() > 1:
             raise ValueError("Several processes divide the data: use devices='data'.")
-        split = "data" if jax.process_count() > 1 else self.devices
-        if split == "restarts" and restarts > 1:
+        if self.devices == "restarts" and restarts == 1:
+            raise ValueError(
+                "devices='restarts' divides the n_restarts of a network that is fitted in memory, "
+                "and here are none to divide: use devices='data' or 'one'."
+            )
+        if self.devices == "restarts":
             return available("restarts", restarts)
+        split = "data" if jax.process_count() > 1 else self.devices
         return available("data") if split == "data" else None
 
     def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
@@ -588,6 +597,19 @@ class SparseGP(GPSettings):
         rows = self._checked(X) - layout.centre
         self._exposure_of(rows)
         return prediction.over_rows(self.model_, rows, function, *args, along=along)
+
+
+def block_and_step(rows: int, batch: int, every: int, here: int) -> tuple[int, int]:
+    """Rows of a block and of a step, of one device of `every`, as many of them here as `here`.
+
+    A step has what was asked for, unless a block has less; a block is enlarged to whole steps.
+
+    >>> block_and_step(2**18, 2**14, 3, 3)
+    (92837, 5461)
+    """
+    block = -(-rows // here)
+    size = min(max(batch // every, 1), block)
+    return -(-block // size) * size, size
 
 
 def _reach_of(values: np.ndarray) -> float:

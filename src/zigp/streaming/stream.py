@@ -96,12 +96,17 @@ class Stream:
             raise FileError(f"{source.address} has no inputs: there is nothing to learn from.")
         self._source, self._levels = source, levels
         self._table: Table | None = None
-        self.part, self.rows_per_block = part, rows_per_block
+        self.part = part
         self._lanes = max(1, min(pieces_per_block, _MEMORY // source.held))
         owned = shares(source.sizes, part[1])
         self._pieces = owned[part[0]]
-        most = max(int(source.sizes[pieces].sum()) for pieces in owned)
-        self.blocks_per_pass = -(-most // rows_per_block)
+        self._most = max(int(source.sizes[pieces].sum()) for pieces in owned)
+        self.rows_per_block = rows_per_block
+
+    @property
+    def blocks_per_pass(self) -> int:
+        """How many there are for every process, of which some can be padding alone."""
+        return -(-self._most // self.rows_per_block)
 
     @property
     def rows(self) -> int:
@@ -118,12 +123,13 @@ class Stream:
         """Of a lattice, the inputs along each of its dimensions."""
         return self._source.groups
 
-    def sample(self, n: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    def sample(self, n: int, seed: int, gaps: bool = False) -> tuple[pd.DataFrame, np.ndarray]:
         """At most n rows from all over the source, as they stand there, and their targets.
 
         All rows if there are no more than n; otherwise rows drawn from at least 64 row groups (or
         chunks), if there are as many, in the order of the source. Very large row groups are looked
-        at in part. Rows without a target are left out. Every process draws the same.
+        at in part. Rows without a target are left out, unless gaps are asked for. Every process
+        draws the same.
         """
         import pandas as pd
 
@@ -143,6 +149,8 @@ class Stream:
         seen = ~np.isnan(y)
         if not seen.any():
             raise FileError(f"No row of a sample of {self._source.address} has a target.")
+        if gaps:
+            return X, y
         return X[seen].reset_index(drop=True), y[seen]
 
     def digest(self, *sample: np.ndarray) -> str:
@@ -174,6 +182,12 @@ class Stream:
             )
         stream = copy(self)
         stream._table = table
+        return stream
+
+    def in_blocks_of(self, rows: int) -> Stream:
+        """The same stream in blocks of another size."""
+        stream = copy(self)
+        stream.rows_per_block = rows
         return stream
 
     def blocks(self, seed: int, pass_number: int, skip: int = 0) -> Iterator[Block]:

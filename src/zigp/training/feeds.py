@@ -50,7 +50,7 @@ class Resident:
     def __init__(self, data: Batch, batch_size: int | None, devices: Devices | None = None):
         parts = devices.count if devices is not None and devices.split == "data" else 1
         data = jax.tree.map(jnp.asarray, data)
-        self.rows = max(float(np.count_nonzero(data.weight)), 1.0)
+        self.rows = max(float(jnp.count_nonzero(data.weight)), 1.0)
         self.along, self.batch_size = longest(data.at), None
         if batch_size is None:
             data = filled_up(data, parts)
@@ -84,6 +84,7 @@ class Streamed:
 
     blocks: Callable[[int], Iterator[Batch]]
     rows: float
+    blocks_per_pass: int
     block_rows: int  # of one device
     batch_size: int  # of one device, a part of the block
     name: str
@@ -102,6 +103,10 @@ class Streamed:
     def steps(self) -> int:
         """How many a block serves."""
         return self.block_rows // self.batch_size
+
+    @property
+    def steps_per_pass(self) -> int:
+        return self.blocks_per_pass * self.steps
 
     def block(self, step: int) -> tuple[Batch, int | None]:
         wanted = step // self.steps

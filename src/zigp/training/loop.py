@@ -139,7 +139,7 @@ class _Training:
             state = advance(state, data, *self.rates, self.key, first, last, many, steps, self.plan)
             jax.block_until_ready(state.step)
             if self.compiled:
-                self.pace = (time.monotonic() - start) / some
+                self.pace = self._agreed(time.monotonic() - start) / some
             self.compiled = True
             at += some
         return state
@@ -162,7 +162,7 @@ class _Training:
         alive = log.alive & good
         state = chosen(alive, after, self.state, self.restarts)
         path = np.where(alive[:, None], np.asarray(after.bounds[:, :count], float), np.nan)
-        now = time.monotonic() - start
+        now = self._agreed(time.monotonic() - start)
         clock = np.linspace(log.elapsed, now, count, endpoint=False)
         moved = _Log(
             alive, failures, retried, [*log.bounds, path], [*log.clock, clock], done + count, now
@@ -194,7 +194,7 @@ class _Training:
         start = time.monotonic() - self.log.elapsed
         ended = self._settled()  # by a checkpoint that was written when it had
         while not ended and self.log.done < self.settings.steps and self.log.alive.any():
-            self._next_chunk(self._how_many(time.monotonic() - start), start)
+            self._next_chunk(self._how_many(), start)
             if progress is not None and self.log.alive.any():
                 progress(self._progress(shift))
             if self.checkpoints is not None and self.checkpoints.due(self.log.done):
@@ -205,7 +205,7 @@ class _Training:
                 self._save(self.checkpoints)
         return ended or f"all {self.settings.steps} steps done"
 
-    def _how_many(self, elapsed: float) -> int:
+    def _how_many(self) -> int:
         """The number of steps in the next chunk."""
         settings, done = self.settings, self.log.done
         _, left_in_block = self.feed.block(done)
@@ -213,7 +213,7 @@ class _Training:
         if settings.max_seconds is None:
             return count
         # The first steps are few, and show how many more there is time for.
-        left, pace = settings.max_seconds - elapsed, self.log.elapsed / max(done, 1)
+        left, pace = settings.max_seconds - self.log.elapsed, self.log.elapsed / max(done, 1)
         return min(count, max(int(left / pace), 1) if done else _FIRST_STEPS)
 
     def _settled(self) -> str | None:
@@ -300,10 +300,13 @@ class _Training:
         done = jnp.asarray(log.done)
         self.state = State(model, adam, done, state.bounds, reached, order, summit)
 
+    def _agreed(self, seconds: float) -> float:
+        """A time by which every process decides the same; their own clocks differ."""
+        return seconds if self.devices is None else self.devices.agreed(seconds)
+
     def _spread(self, devices: Devices) -> None:
         """Put the state where the devices are."""
         state = self.state
         if devices.split == "data" and state.order is not None:
-            parts = devices.count // jax.process_count()
-            state = eqx.tree_at(lambda s: s.order, state, jnp.tile(state.order, parts))
+            state = eqx.tree_at(lambda s: s.order, state, jnp.tile(state.order, devices.here))
         self.state = devices.put(state, devices.state_specs(state))
