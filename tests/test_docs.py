@@ -20,7 +20,8 @@ from zigp.cli import app
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "tools"))
 
 from blocks import alike, blocks, run, shell_lines
-from hooks import filled, formula
+from hooks import formula
+from measured import renewed
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -151,9 +152,16 @@ def test_the_page_of_settings_lists_them_all_with_their_defaults(name):
 
 def test_measured_numbers_are_read_from_the_results():
     result = json.loads((ROOT / "benchmarks" / "results" / "gradient.json").read_text())
-    assert filled("{{ gradient > ratio:.2f }} of it") == f"{result['ratio']:.2f} of it"
+    number = f"{result['ratio']:.2f}<!-- gradient > ratio:.2f --> of it"
+    assert renewed("7<!-- gradient > ratio:.2f --> of it") == number
     with pytest.raises(KeyError, match="ratios"):
-        filled("{{ gradient > ratios }}")
+        renewed("7<!-- gradient > ratios -->")
+
+
+def test_measured_numbers_in_pages_are_those_of_the_results():
+    pages = [page.read_text() for page in sorted((ROOT / "docs").rglob("*.md"))]
+    assert sum(" > " in page and "<!-- " in page for page in pages) >= 2
+    assert [page for page in pages if renewed(page) != page] == []
 
 
 def test_formulas_are_drawings_with_their_source():

@@ -1,13 +1,12 @@
-"""What the site computes while it is built: formulas, measured numbers, options of the commands.
+"""What the site computes while it is built: formulas, and options of the commands.
 
-Formulas are drawn here, so that a page needs no script and nothing from another host. Numbers come
-from `benchmarks/results`, options from the command line itself: neither can go stale.
+Formulas are drawn here, so that a page needs no script and nothing from another host. Options come
+from the command line itself, so that they cannot go stale.
 """
 
 from __future__ import annotations
 
 import html
-import json
 import re
 from functools import cache
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 
-_PLACE = re.compile(r"\{\{ *(?P<what>[^{}:]+?) *(?::(?P<form>[^{}]*))?\}\}")
+_PLACE = re.compile(r"\{\{ *(?P<kind>help|page) +(?P<name>[^{} ]+) *\}\}")
 
 
 def on_config(config: Any) -> Any:
@@ -26,7 +25,7 @@ def on_config(config: Any) -> Any:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put measured numbers and the commands' help in their places."""
+    """Put the commands' help and pages of the root in their places."""
     return filled(markdown)
 
 
@@ -69,31 +68,19 @@ def formula(tex: str) -> str:
     )
 
 
-# -- measured numbers ---------------------------------------------------------------------------
+# -- other pages --------------------------------------------------------------------------------
 
 
 def filled(markdown: str) -> str:
-    """A page with `{{ gradient > ratio:.2f }}` and `{{ help fit }}` replaced by what they name."""
+    """A page with `{{ help fit }}` and `{{ page CHANGELOG.md }}` replaced by what they name."""
 
     def value(match: re.Match) -> str:
-        what = match["what"]
-        kind, _, name = what.partition(" ")
-        if kind == "help":
-            return help_of(name)
-        if kind == "page":  # of the repository's root, whose links begin there
-            return (ROOT / name).read_text().replace("](docs/", "](")
-        return format(measured(what), (match["form"] or "").strip())
+        if match["kind"] == "help":
+            return help_of(match["name"])
+        # Links of a page of the repository's root begin there.
+        return (ROOT / match["name"]).read_text().replace("](docs/", "](")
 
     return _PLACE.sub(value, markdown)
-
-
-def measured(name: str) -> Any:
-    """A number in `benchmarks/results`: the file, then the keys, with > between them."""
-    file, *keys = (part.strip() for part in name.split(">"))
-    found = json.loads((ROOT / "benchmarks" / "results" / f"{file}.json").read_text())
-    for key in keys:
-        found = found[int(key)] if isinstance(found, list) else found[key]
-    return found
 
 
 # -- the command line ---------------------------------------------------------------------------
