@@ -241,6 +241,17 @@ def test_checkpoints_of_another_fit_are_refused(tmp_path):
             train(model, data, SETTINGS["adam"], checkpoints=Checkpoints(tmp_path, resume=True))
 
 
+def test_a_schedule_that_is_a_function_is_known_again_by_what_it_returns():
+    """In a new process it lies elsewhere in memory, and its name says nothing of what it does."""
+
+    def slower(start):
+        return lambda done: start * (1.0 - done)
+
+    described = [Settings(schedule=slower(start)).described() for start in (1.0, 1.0, 2.0)]
+    assert described[0] == described[1] != described[2]
+    assert Settings().described() != Settings(schedule="constant").described()
+
+
 def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path, monkeypatch):
     kept = Checkpoints(tmp_path, steps=1)
     written = Path.write_bytes

@@ -206,13 +206,13 @@ def _take(file: int) -> None:
         return
 
 
-def fingerprint(state: Any, settings: Any, digest: str) -> str:
+def fingerprint(state: Any, settings: str, digest: str) -> str:
     """What tells a fit from others: where it starts, its settings and its data."""
     from importlib.metadata import version
 
     found = hashlib.sha256()
     said = [version(name) for name in ("zigp", "jax", "jaxlib")]
-    said += [repr(settings), str(jax.tree.structure(state)), digest]
+    said += [settings, str(jax.tree.structure(state)), digest]
     found.update("\n".join(said).encode())
     for leaf in jax.tree.leaves(state):
         found.update(np.ascontiguousarray(leaf).tobytes())

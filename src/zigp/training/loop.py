@@ -119,7 +119,7 @@ class _Training:
         if checkpoints is not None:
             # When to end can be said anew.
             same = replace(settings, max_seconds=None, tol=0.0, patience=1)
-            self.mark = fingerprint(self.state, same, feed.digest())
+            self.mark = fingerprint(self.state, same.described(), feed.digest())
             self._restore(checkpoints)
         if devices is not None:
             self._spread(devices)
