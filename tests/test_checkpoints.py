@@ -20,7 +20,17 @@ from safetensors import safe_open
 from test_objective import masked, random_zigp
 
 from zigp import HurdleGPRegressor, ZeroInflatedGPRegressor, load, open_stream
-from zigp.training import Checkpoints, InterruptedFitError, Settings, loop, train, train_restarts
+from zigp.training import (
+    Checkpoints,
+    InterruptedFitError,
+    Settings,
+    discard,
+    locks,
+    loop,
+    train,
+    train_restarts,
+)
+from zigp.training.locks import LOCK, locked
 from zigp.training.loop import _Training
 
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -377,7 +387,7 @@ def test_what_a_kill_left_half_written_is_never_read_and_goes(tmp_path):
     (whole,) = Checkpoints(tmp_path, resume=True).found()
     half = tmp_path / ".step-000000130.checkpoint.123.abcd.part"
     half.write_bytes(whole.read_bytes()[:99])
-    (tmp_path / "lock").touch()  # of a process that is no more
+    (tmp_path / LOCK).touch()  # of a process that is no more
     kept = Checkpoints(tmp_path, resume=True)
     assert kept.found() == [whole]
     again = train(random_zigp(0), data, settings, checkpoints=kept)
@@ -395,6 +405,53 @@ def test_two_fits_do_not_share_a_folder(tmp_path):
     ):
         train(random_zigp(0), masked(0)[1], SETTINGS["adam"], checkpoints=Checkpoints(folder))
     assert not folder.exists()
+
+
+def test_a_file_that_is_not_ours_stays_where_it_is(tmp_path):
+    for name in ("lock", ".lock", ".step-of-mine.part", "notes"):
+        (tmp_path / name).write_text("mine")
+    before = sorted(tmp_path.iterdir())
+    with Checkpoints(tmp_path).alone():
+        assert len(list(tmp_path.iterdir())) == len(before) + 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_lock_that_was_removed_meanwhile_is_none(tmp_path, monkeypatch):
+    """Between its opening and its locking the fit that had it ends, and takes it and the folder."""
+    folder, taken, opened = tmp_path / "kept", locks._lock, []
+
+    def late(file):
+        opened.append(file)
+        taken(file)
+        if len(opened) == 1:
+            (folder / LOCK).unlink()
+            folder.rmdir()
+
+    monkeypatch.setattr(locks, "_lock", late)
+    with locked(folder):
+        assert len(opened) == 2
+        with pytest.raises(ValueError, match="Another fit is running"), locked(folder):
+            pass
+        assert (folder / LOCK).exists()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("part", [".", "regressor"])
+def test_force_beside_a_running_fit_leaves_it_what_it_has(part, tmp_path):
+    """Of a hurdle one part is trained, but the checkpoints of both are needed."""
+    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
+    folder = tmp_path / "rain.zigp.checkpoint"
+    (folder / "classifier").mkdir(parents=True)
+    left = folder / "classifier" / "step-000000050.checkpoint"
+    left.write_text("of the fit that runs")
+    words = ["fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--force"]
+    with locked(folder / part):
+        answer = in_process(words, tmp_path)
+        assert answer.code == 1
+        assert "Another fit is running that keeps its checkpoints in" in answer.said
+        assert left.exists()
+    discard(folder)
+    assert not left.exists()
 
 
 def test_a_fit_that_fails_leaves_nothing_to_go_on_from(tmp_path):

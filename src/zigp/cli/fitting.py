@@ -15,7 +15,7 @@ from zigp.cli.processes import ALONE, Process
 from zigp.cli.streams import open_if_large
 from zigp.files import FileError, check_writable
 from zigp.lattices import is_lattice
-from zigp.training import InterruptedFitError, kept_until_done
+from zigp.training import InterruptedFitError, discard, kept_until_done
 
 __all__ = ["Settings", "fit_file", "in_groups", "make_model"]
 
@@ -138,7 +138,7 @@ def fit_file(
     if isinstance(path, Path) and Path(out).resolve() == path.resolve():
         raise FileError(f"--out {out} is the data: choose another name for the model.")
     check_writable(out, force or model.resume, endings=())
-    _use_checkpoints(model, out, force)
+    _use_checkpoints(model, out, force, process)
     if start is not None:
         model = _going_on(start, model, columns, given)
     streamed = open_if_large(path, columns, stream, process)
@@ -213,7 +213,7 @@ def _checkpoints_in(folder: Path) -> list[Path]:
     return list(folder.rglob("step-*.checkpoint"))
 
 
-def _use_checkpoints(model: Any, out: str, force: bool) -> None:
+def _use_checkpoints(model: Any, out: str, force: bool, process: Process) -> None:
     """Write checkpoints beside the model, from which an interrupted fit goes on."""
     folder = Path(f"{out}.checkpoint")
     left = _checkpoints_in(folder)
@@ -227,8 +227,8 @@ def _use_checkpoints(model: Any, out: str, force: bool) -> None:
             f"There is nothing to resume: no checkpoint in {folder} is left of an interrupted fit. "
             "Leave --resume out."
         )
-    for path in [] if model.resume else left:
-        path.unlink(missing_ok=True)
+    if left and not model.resume and process.first:
+        discard(folder)
     model.set_params(checkpoint=str(folder))
 
 
