@@ -10,6 +10,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -24,6 +25,7 @@ from zigp.training import (
     Checkpoints,
     InterruptedFitError,
     Settings,
+    checkpoints,
     discard,
     locks,
     loop,
@@ -159,6 +161,58 @@ def test_two_checkpoints_are_kept_and_the_newest_is_taken(tmp_path):
     size = sum(path.stat().st_size for path in kept.found())
     parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(random_zigp(0)))
     assert size < 2 * (3 * 8 * parameters + 16 * 400 + 20_000)
+
+
+class Kept(Checkpoints):
+    """Those that remember when they were written."""
+
+    def save(self, step, state, record):
+        self.when = [*getattr(self, "when", []), step]
+        super().save(step, state, record)
+
+
+@pytest.mark.parametrize(
+    ("how_often", "when"),
+    [
+        ({"steps": 50}, [50, 100, 150, 200, 250, 300, 300]),
+        ({"steps": 120}, [150, 300, 300]),  # at the ends of chunks
+        ({"seconds": 20.0}, [100, 200, 300, 300]),  # of a clock that goes on by 10 a chunk
+        ({"seconds": 25.0}, [150, 300, 300]),
+        ({"seconds": np.inf}, [300]),
+        ({"seconds": 1e-9, "steps": 200}, [200, 300]),
+    ],
+)
+def test_checkpoints_are_as_far_apart_as_was_asked_for(how_often, when, tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(checkpoints, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def chunk(self, count, start):
+        now[0] += 10.0
+        log = self.log
+        paths, clock = [*log.bounds, np.zeros((1, count))], [*log.clock, np.zeros(count)]
+        self.log = replace(log, done=log.done + count, bounds=paths, clock=clock)
+
+    monkeypatch.setattr(_Training, "_next_chunk", chunk)
+    kept = Kept(tmp_path, **how_often)
+    train(random_zigp(0), masked(0)[0], Settings(steps=300, tol=0.0), checkpoints=kept)
+    assert kept.when == when
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"checkpoint_seconds": np.nan}, "checkpoint_seconds must be a number above 0, not nan"),
+        ({"checkpoint_seconds": "5"}, "checkpoint_seconds must be a number above 0, not '5'"),
+        ({"checkpoint_seconds": -1}, "checkpoint_seconds must be a number above 0, not -1"),
+        ({"checkpoint_steps": 0.5}, "checkpoint_steps must be a whole number of at least 1"),
+        ({"checkpoint": None, "resume": True}, "give checkpoint too"),
+    ],
+)
+def test_impossible_ways_of_keeping_checkpoints_are_named(settings, message, tmp_path):
+    model = HurdleGPRegressor(steps=1, n_inducing=3, checkpoint=tmp_path / "kept")
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**settings).fit(X, Y)
+    assert not (tmp_path / "kept").exists()
 
 
 def flipped(at):

@@ -52,6 +52,7 @@ class Settings:
             "devices": str(options.get("divide", "one")),
             "resume": bool(options.get("resume", False)),
             "checkpoint_seconds": float(options.get("checkpoint_seconds", 300.0)),
+            "checkpoint_steps": options.get("checkpoint_steps"),
             "random_state": options["seed"],
             "dtype": str(options["dtype"]),
             "verbose": verbose,
@@ -253,6 +254,7 @@ def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str])
         )
     settings = ["steps", "max_seconds", "batch_size", "verbose"]
     settings += ["method", "devices", "checkpoint", "resume", "checkpoint_seconds"]
+    settings += ["checkpoint_steps"]
     new = {name: v for name in settings if (v := getattr(wanted, name)) is not None}
     if "seed" in given:
         new["random_state"] = wanted.random_state

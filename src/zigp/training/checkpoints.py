@@ -21,6 +21,7 @@ from safetensors.numpy import save as written_tensors
 from zigp.files.atomic import beside
 from zigp.files.digest import digest
 from zigp.training.locks import LOCK, locked, remove_empty
+from zigp.training.settings import check_positive, check_whole
 
 __all__ = ["Checkpoints", "discard", "fingerprint", "kept_until_done", "when_done"]
 
@@ -66,7 +67,7 @@ def discard(folder: Path) -> None:
 class Checkpoints:
     """A folder of checkpoints of one fit, the last two of them.
 
-    One is written every so many seconds or steps, and when training is interrupted or ends. Each
+    One is written every so many seconds or, if given, steps, and when training is interrupted or ends. Each
     takes the room of a few copies of the parameters and 8 bytes a step for the clock and for each
     restart's bound, and appears whole or not at all.
     """
@@ -75,6 +76,9 @@ class Checkpoints:
         self, folder: str | os.PathLike[str], *, seconds: float = 300.0, steps: int | None = None,
         resume: bool = False, writes: bool = True,
     ):  # fmt: skip
+        check_positive("checkpoint_seconds", seconds)
+        if steps is not None:
+            check_whole("checkpoint_steps", steps)
         self.folder, self.seconds, self.steps, self.resume = Path(folder), seconds, steps, resume
         self.writes = writes  # of several processes only the first does
         self._last_time, self._last_step = time.monotonic(), 0

@@ -20,6 +20,7 @@ __all__ = [
     "Method",
     "Schedule",
     "Settings",
+    "check_positive",
     "check_whole",
     "learned",
     "natural_of",
@@ -54,6 +55,12 @@ def check_whole(name: str, value: Any) -> None:
     number = isinstance(value, int | float | np.integer | np.floating)
     if not (number and 1 <= value < np.inf and value % 1 == 0):
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+
+
+def check_positive(name: str, value: Any) -> None:
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not (number and value > 0):
+        raise ValueError(f"{name} must be a number above 0, not {value!r}.")
 
 
 Method = Literal["adam", "natural"]
