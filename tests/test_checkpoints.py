@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -21,6 +22,7 @@ from safetensors import safe_open
 from test_objective import masked, random_zigp
 
 from zigp import HurdleGPRegressor, ZeroInflatedGPRegressor, load, open_stream
+from zigp.objective import objective
 from zigp.training import (
     Checkpoints,
     InterruptedFitError,
@@ -34,6 +36,8 @@ from zigp.training import (
 )
 from zigp.training.locks import LOCK, locked
 from zigp.training.loop import _Training
+from zigp.training.steps import State, Summit
+from zigp.training.watching import highest
 
 ZIGP = Path(sys.executable).with_name("zigp")
 
@@ -73,6 +77,34 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(name, tmp_path):
     again = train(random_zigp(0), data, settings, checkpoints=going_on)
     same(again.model, whole.model)
     np.testing.assert_array_equal(again.bounds, whole.bounds)
+
+
+@pytest.mark.slow
+def test_who_interrupts_is_handed_the_highest_point_and_told_how_to_go_on(tmp_path):
+    """A step that lowers the bound is taken back by the next one, which never comes."""
+    data = masked(0)[1]
+    settings = Settings(steps=6, chunk=2, tol=0.0, method="natural", learning_rate=1.0)
+    whole = train(random_zigp(0), data, settings)
+    with pytest.raises(InterruptedFitError, match=f"resume=True to go on .* {tmp_path}") as stopped:
+        train(random_zigp(0), data, settings, stop_at(2), checkpoints=Checkpoints(tmp_path))
+    (fit,) = stopped.value.fits
+    going_on = Checkpoints(tmp_path, resume=True)
+    start = _Training(random_zigp(0), data, settings, None, None, going_on)
+    assert objective(start.state.model, data) < fit.bounds.max() - 1.0
+    assert objective(fit.model, data) == pytest.approx(fit.bounds.max(), rel=1e-12)
+    same(train(random_zigp(0), data, settings, checkpoints=going_on).model, whole.model)
+
+
+def test_of_each_restart_the_highest_point_is_handed_over():
+    two, none = jnp.zeros(2), jnp.asarray(0)
+    summit = Summit(jnp.array([1.0, 2.0]), jnp.array([5.0, 5.0]), two, two)
+    state = State(jnp.array([3.0, 4.0]), two, none, two, jnp.array([4.9, 5.1]), None, summit)
+    assert highest(state, restarts=2).tolist() == [1.0, 4.0]
+
+
+def test_who_interrupts_without_checkpoints_is_told_no_way_to_go_on():
+    with pytest.raises(InterruptedFitError, match="^interrupted at step 50 of 130$"):
+        train(random_zigp(0), masked(0)[1], SETTINGS["adam"], stop_at(50))
 
 
 @pytest.mark.slow

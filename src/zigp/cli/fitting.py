@@ -206,8 +206,8 @@ def _how_to_go_on(model: Any, stopped: InterruptedFitError) -> str:
     some = model.__sklearn_is_fitted__()
     have = "That is what was learned so far" if some else "There is no model yet"
     if not _checkpoints_in(Path(model.checkpoint)):
-        return f"{have} ({stopped})."
-    return f"{have} ({stopped}). --resume goes on from there."
+        return f"{have} ({stopped.said})."
+    return f"{have} ({stopped.said}). --resume goes on from there."
 
 
 def _checkpoints_in(folder: Path) -> list[Path]:

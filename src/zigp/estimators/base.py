@@ -90,8 +90,8 @@ class GPSettings(BaseEstimator):
     where training stands is written there every `checkpoint_seconds` or, if given, every
     `checkpoint_steps`, in both cases at the end of one of the chunks of steps that are trained at
     once. `resume` goes on from it, or starts anew where nothing was written yet, so that a script
-    that can be killed at any time is the same at every start. `devices` says what is divided among all devices that JAX
-    has: `data`, `restarts`, or nothing (`one`).
+    that can be killed at any time is the same at every start. `devices` says what is divided among
+    all devices that JAX has: `data`, `restarts`, or nothing (`one`).
 
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
     constructor that the dataclass generates.

@@ -67,9 +67,9 @@ def discard(folder: Path) -> None:
 class Checkpoints:
     """A folder of checkpoints of one fit, the last two of them.
 
-    One is written every so many seconds or, if given, steps, and when training is interrupted or ends. Each
-    takes the room of a few copies of the parameters and 8 bytes a step for the clock and for each
-    restart's bound, and appears whole or not at all.
+    One is written every so many seconds or, if given, steps, and when training is interrupted or
+    ends. Each takes the room of a few copies of the parameters and 8 bytes a step for the clock and
+    for each restart's bound, and appears whole or not at all.
     """
 
     def __init__(
@@ -137,6 +137,11 @@ class Checkpoints:
             f"the one before is {self._kept[-1].name}" if self._kept else "there is none before"
         )
         return f"its checkpoint could not be written ({os.strerror(error.errno or 0)}), {before}"
+
+    def how_to_go_on(self) -> str:
+        """What to do after an interruption, where there is something to go on from."""
+        there = f"Fit again with resume=True to go on from what is kept in {self.folder}."
+        return there if self.found() else ""
 
     def restore(self, state: Any, mark: str) -> tuple[Any, dict[str, Any]] | None:
         """The newest checkpoint that is not damaged, as a state like the one given."""
