@@ -103,7 +103,7 @@ def test_of_each_restart_the_highest_point_is_handed_over():
 
 
 def test_who_interrupts_without_checkpoints_is_told_no_way_to_go_on():
-    with pytest.raises(InterruptedFitError, match="^interrupted at step 50 of 130$"):
+    with pytest.raises(InterruptedFitError, match=r"^interrupted at step 50 of 130$"):
         train(random_zigp(0), masked(0)[1], SETTINGS["adam"], stop_at(50))
 
 
