@@ -722,6 +722,8 @@ def test_thirty_kills_end_in_the_same_bits(tmp_path):
     print(f"{len(kinds)} kills, {half} of them in the middle of a checkpoint, at steps {reached}")
     assert half >= 5
     assert reached == sorted(reached)
+    for kind, before, now in zip(kinds, [0, *reached], reached, strict=False):
+        assert now > before or kind != "in training"  # where a new checkpoint was waited for
     one, other = load(tmp_path / "whole"), load(tmp_path / "killed")
     same(one.model_, other.model_)
     np.testing.assert_array_equal(one.bounds_, other.bounds_)

@@ -160,6 +160,14 @@ def test_a_model_whose_parts_do_not_fit_together_is_told(command, tmp_path):
     assert isinstance(debugged.value.__cause__, AttributeError)
 
 
+def test_lists_in_lists_reach_the_parser_of_a_file_that_agrees_with_its_digest(tmp_path):
+    (tmp_path / "m.zigp").write_bytes(_changed(_content("w_", "@50@")))
+    found, levels = load(tmp_path / "m.zigp").w_, 0
+    while isinstance(found, list):
+        (found,), levels = found, levels + 1
+    assert (found, levels) == (1, 50)
+
+
 def test_a_file_without_a_digest_is_refused(tmp_path):
     header, outer, data = parts_of(model_file("ready").read_bytes())
     del header["digest"]
