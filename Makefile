@@ -5,7 +5,7 @@
 # make test-oldest  the same with the oldest JAX that pyproject.toml allows
 # make check   linter, formatter, types
 # make coverage  the same tests; fails where a room of the mathematics is covered by less than 90 %
-# make mutants   do the tests notice small wrong changes? (an hour or so; see docs/mutants.md)
+# make mutants   do the tests notice small wrong changes? (a sample, an hour or so; see docs/mutants.md)
 # make fuzz    ten thousand generated cases of bad input
 # make docs    the documentation in site/, strictly, with its links checked
 # make wheel-check  the wheel and the source archive, tried in an empty environment

@@ -25,6 +25,16 @@ def written():
     return json.loads((ROOT / "benchmarks" / "results" / "calibration.json").read_text())
 
 
+def keeps_the_promise(judged) -> bool:
+    """What the page says that tests hold: enough inside intervals, no tenth too full or empty."""
+    least = calibration_page.LEAST_COVERED
+    enough = all(judged["coverage"][level][0] > share for level, share in least.items())
+    tenths = np.array(judged["pit"])[:, 0]
+    assert len(tenths) == 10
+    assert tenths.sum() == pytest.approx(1.0)
+    return bool(enough and (np.abs(tenths - 0.1) < calibration_page.MOST_OFF).all())
+
+
 # -- the yardstick --------------------------------------------------------------------------------
 
 
@@ -101,8 +111,10 @@ def test_a_hundred_fits_cover_what_the_page_says(name, written):
         for level, (share, error) in judged["coverage"].items():
             said, its_error = before["coverage"][level]
             assert abs(share - said) < FAR * np.hypot(error, its_error), (quantity, level)
-    for level, least in calibration_page.LEAST_COVERED.items():
-        assert found["observation"]["coverage"][level][0] > least
+    before = written["worlds"][name]["learned"]["observation"]["pit"]
+    for (share, error), (said, its_error) in zip(found["observation"]["pit"], before, strict=True):
+        assert abs(share - said) < FAR * np.hypot(error, its_error)
+    assert keeps_the_promise(found["observation"])
 
 
 @pytest.mark.slow
@@ -133,9 +145,29 @@ def test_the_page_is_what_the_results_make_of_it(written):
 
 def test_what_was_written_keeps_the_promise_with_a_hundred_fits_of_each_model(written):
     assert written["replications"] >= 100
+    assert {"zigp", "gprn", "sparse_gprn"} <= written["worlds"].keys()
     for name, ways in written["worlds"].items():
-        for level, least in calibration_page.LEAST_COVERED.items():
-            assert ways["learned"]["observation"]["coverage"][level][0] > least, name
+        assert keeps_the_promise(ways["learned"]["observation"]), name
+
+
+def test_a_promise_is_broken_by_intervals_that_are_short_on_one_side():
+    u = np.random.default_rng(0).random((200, 50))
+    assert keeps_the_promise(calibration.summary(list(u)))
+    assert not keeps_the_promise(calibration.summary(list(np.where(u < 0.1, 1.0 - u, u))))
+
+
+def test_what_was_written_of_rain_keeps_the_promise_where_no_settings_are_given(written):
+    for setting, kinds in ((s, written["rain"][s]) for s in ("paper", "own")):
+        for kind, judged in kinds.items():
+            shares = np.array([judged["coverage"][level][0] for level in ("0.5", "0.9", "0.95")])
+            assert (np.diff(shares) > 0).all()
+            tenths = np.array(judged["pit"])[:, 0]
+            assert tenths.sum() == pytest.approx(1.0)
+            assert 0.0 <= tenths.min() < 0.1 < tenths.max() < 1.0
+            if setting == "own":
+                least = np.array([*calibration_page.LEAST_COVERED.values()])
+                assert (shares > least).all(), kind
+    assert keeps_the_promise(written["rain"]["own"]["all"])
 
 
 def test_the_page_warns_of_those_intervals_that_are_too_narrow_and_of_no_others(written):

@@ -10,8 +10,10 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
@@ -20,8 +22,22 @@ from safetensors import safe_open
 from test_objective import masked, random_zigp
 
 from zigp import HurdleGPRegressor, ZeroInflatedGPRegressor, load, open_stream
-from zigp.training import Checkpoints, InterruptedFitError, Settings, loop, train, train_restarts
+from zigp.objective import objective
+from zigp.training import (
+    Checkpoints,
+    InterruptedFitError,
+    Settings,
+    checkpoints,
+    discard,
+    locks,
+    loop,
+    train,
+    train_restarts,
+)
+from zigp.training.locks import LOCK, locked
 from zigp.training.loop import _Training
+from zigp.training.steps import State, Summit
+from zigp.training.watching import highest
 
 ZIGP = Path(sys.executable).with_name("zigp")
 
@@ -61,6 +77,34 @@ def test_an_interrupted_fit_goes_on_to_the_same_bits(name, tmp_path):
     again = train(random_zigp(0), data, settings, checkpoints=going_on)
     same(again.model, whole.model)
     np.testing.assert_array_equal(again.bounds, whole.bounds)
+
+
+@pytest.mark.slow
+def test_who_interrupts_is_handed_the_highest_point_and_told_how_to_go_on(tmp_path):
+    """A step that lowers the bound is taken back by the next one, which never comes."""
+    data = masked(0)[1]
+    settings = Settings(steps=6, chunk=2, tol=0.0, method="natural", learning_rate=1.0)
+    whole = train(random_zigp(0), data, settings)
+    with pytest.raises(InterruptedFitError, match=f"resume=True to go on .* {tmp_path}") as stopped:
+        train(random_zigp(0), data, settings, stop_at(2), checkpoints=Checkpoints(tmp_path))
+    (fit,) = stopped.value.fits
+    going_on = Checkpoints(tmp_path, resume=True)
+    start = _Training(random_zigp(0), data, settings, None, None, going_on)
+    assert objective(start.state.model, data) < fit.bounds.max() - 1.0
+    assert objective(fit.model, data) == pytest.approx(fit.bounds.max(), rel=1e-12)
+    same(train(random_zigp(0), data, settings, checkpoints=going_on).model, whole.model)
+
+
+def test_of_each_restart_the_highest_point_is_handed_over():
+    two, none = jnp.zeros(2), jnp.asarray(0)
+    summit = Summit(jnp.array([1.0, 2.0]), jnp.array([5.0, 5.0]), two, two)
+    state = State(jnp.array([3.0, 4.0]), two, none, two, jnp.array([4.9, 5.1]), None, summit)
+    assert highest(state, restarts=2).tolist() == [1.0, 4.0]
+
+
+def test_who_interrupts_without_checkpoints_is_told_no_way_to_go_on():
+    with pytest.raises(InterruptedFitError, match=r"^interrupted at step 50 of 130$"):
+        train(random_zigp(0), masked(0)[1], SETTINGS["adam"], stop_at(50))
 
 
 @pytest.mark.slow
@@ -151,6 +195,58 @@ def test_two_checkpoints_are_kept_and_the_newest_is_taken(tmp_path):
     assert size < 2 * (3 * 8 * parameters + 16 * 400 + 20_000)
 
 
+class Kept(Checkpoints):
+    """Those that remember when they were written."""
+
+    def save(self, step, state, record):
+        self.when = [*getattr(self, "when", []), step]
+        super().save(step, state, record)
+
+
+@pytest.mark.parametrize(
+    ("how_often", "when"),
+    [
+        ({"steps": 50}, [50, 100, 150, 200, 250, 300, 300]),
+        ({"steps": 120}, [150, 300, 300]),  # at the ends of chunks
+        ({"seconds": 20.0}, [100, 200, 300, 300]),  # of a clock that goes on by 10 a chunk
+        ({"seconds": 25.0}, [150, 300, 300]),
+        ({"seconds": np.inf}, [300]),
+        ({"seconds": 1e-9, "steps": 200}, [200, 300]),
+    ],
+)
+def test_checkpoints_are_as_far_apart_as_was_asked_for(how_often, when, tmp_path, monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(checkpoints, "time", SimpleNamespace(monotonic=lambda: now[0]))
+
+    def chunk(self, count, start):
+        now[0] += 10.0
+        log = self.log
+        paths, clock = [*log.bounds, np.zeros((1, count))], [*log.clock, np.zeros(count)]
+        self.log = replace(log, done=log.done + count, bounds=paths, clock=clock)
+
+    monkeypatch.setattr(_Training, "_next_chunk", chunk)
+    kept = Kept(tmp_path, **how_often)
+    train(random_zigp(0), masked(0)[0], Settings(steps=300, tol=0.0), checkpoints=kept)
+    assert kept.when == when
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"checkpoint_seconds": np.nan}, "checkpoint_seconds must be a number above 0, not nan"),
+        ({"checkpoint_seconds": "5"}, "checkpoint_seconds must be a number above 0, not '5'"),
+        ({"checkpoint_seconds": -1}, "checkpoint_seconds must be a number above 0, not -1"),
+        ({"checkpoint_steps": 0.5}, "checkpoint_steps must be a whole number of at least 1"),
+        ({"checkpoint": None, "resume": True}, "give checkpoint too"),
+    ],
+)
+def test_impossible_ways_of_keeping_checkpoints_are_named(settings, message, tmp_path):
+    model = HurdleGPRegressor(steps=1, n_inducing=3, checkpoint=tmp_path / "kept")
+    with pytest.raises(ValueError, match=message):
+        model.set_params(**settings).fit(X, Y)
+    assert not (tmp_path / "kept").exists()
+
+
 def flipped(at):
     """Damage at a byte that is found in the content."""
 
@@ -239,6 +335,17 @@ def test_checkpoints_of_another_fit_are_refused(tmp_path):
     for model, data in ((random_zigp(1), masked(0)[0]), (random_zigp(0), masked(1)[0])):
         with pytest.raises(ValueError, match="of another fit"):
             train(model, data, SETTINGS["adam"], checkpoints=Checkpoints(tmp_path, resume=True))
+
+
+def test_a_schedule_that_is_a_function_is_known_again_by_what_it_returns():
+    """In a new process it lies elsewhere in memory, and its name says nothing of what it does."""
+
+    def slower(start):
+        return lambda done: start * (1.0 - done)
+
+    described = [Settings(schedule=slower(start)).described() for start in (1.0, 1.0, 2.0)]
+    assert described[0] == described[1] != described[2]
+    assert Settings().described() != Settings(schedule="constant").described()
 
 
 def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path, monkeypatch):
@@ -366,7 +473,7 @@ def test_what_a_kill_left_half_written_is_never_read_and_goes(tmp_path):
     (whole,) = Checkpoints(tmp_path, resume=True).found()
     half = tmp_path / ".step-000000130.checkpoint.123.abcd.part"
     half.write_bytes(whole.read_bytes()[:99])
-    (tmp_path / "lock").touch()  # of a process that is no more
+    (tmp_path / LOCK).touch()  # of a process that is no more
     kept = Checkpoints(tmp_path, resume=True)
     assert kept.found() == [whole]
     again = train(random_zigp(0), data, settings, checkpoints=kept)
@@ -384,6 +491,53 @@ def test_two_fits_do_not_share_a_folder(tmp_path):
     ):
         train(random_zigp(0), masked(0)[1], SETTINGS["adam"], checkpoints=Checkpoints(folder))
     assert not folder.exists()
+
+
+def test_a_file_that_is_not_ours_stays_where_it_is(tmp_path):
+    for name in ("lock", ".lock", ".step-of-mine.part", "notes"):
+        (tmp_path / name).write_text("mine")
+    before = sorted(tmp_path.iterdir())
+    with Checkpoints(tmp_path).alone():
+        assert len(list(tmp_path.iterdir())) == len(before) + 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_lock_that_was_removed_meanwhile_is_none(tmp_path, monkeypatch):
+    """Between its opening and its locking the fit that had it ends, and takes it and the folder."""
+    folder, taken, opened = tmp_path / "kept", locks._lock, []
+
+    def late(file):
+        opened.append(file)
+        taken(file)
+        if len(opened) == 1:
+            (folder / LOCK).unlink()
+            folder.rmdir()
+
+    monkeypatch.setattr(locks, "_lock", late)
+    with locked(folder):
+        assert len(opened) == 2
+        with pytest.raises(ValueError, match="Another fit is running"), locked(folder):
+            pass
+        assert (folder / LOCK).exists()
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize("part", [".", "regressor"])
+def test_force_beside_a_running_fit_leaves_it_what_it_has(part, tmp_path):
+    """Of a hurdle one part is trained, but the checkpoints of both are needed."""
+    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
+    folder = tmp_path / "rain.zigp.checkpoint"
+    (folder / "classifier").mkdir(parents=True)
+    left = folder / "classifier" / "step-000000050.checkpoint"
+    left.write_text("of the fit that runs")
+    words = ["fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--force"]
+    with locked(folder / part):
+        answer = in_process(words, tmp_path)
+        assert answer.code == 1
+        assert "Another fit is running that keeps its checkpoints in" in answer.said
+        assert left.exists()
+    discard(folder)
+    assert not left.exists()
 
 
 def test_a_fit_that_fails_leaves_nothing_to_go_on_from(tmp_path):
@@ -572,6 +726,8 @@ def test_thirty_kills_end_in_the_same_bits(tmp_path):
     print(f"{len(kinds)} kills, {half} of them in the middle of a checkpoint, at steps {reached}")
     assert half >= 5
     assert reached == sorted(reached)
+    for kind, before, now in zip(kinds, [0, *reached], reached, strict=False):
+        assert now > before or kind != "in training"  # where a new checkpoint was waited for
     one, other = load(tmp_path / "whole"), load(tmp_path / "killed")
     same(one.model_, other.model_)
     np.testing.assert_array_equal(one.bounds_, other.bounds_)

@@ -14,16 +14,19 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import cftime
+import h5py
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import xarray as xr
+import zarr
 from safetensors.numpy import save_file
 
-from zigp import files
+from zigp import files, open_stream
 from zigp.files import FileError, as_numbers, as_times, kind_of, read, read_parts, writing
+from zigp.files.text import check_names
 
 HAS_HDF5 = find_spec("h5py") is not None
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -431,6 +434,24 @@ def test_mistakes_in_parquet_are_told(names, rows, message, tmp_path):
     assert message in told(tmp_path / "t.parquet")
 
 
+def test_names_of_columns_are_each_looked_at_once():
+    """A header of a few MB has millions of them."""
+    looks = []
+
+    class Name(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            looks.append(other)
+            return str.__eq__(self, other)
+
+    names = [Name(f"column {i}") for i in range(500)]
+    check_names("wide.csv", names)
+    assert len(looks) < 10 * len(names)
+    with pytest.raises(FileError, match="two columns 'column 7'"):
+        check_names("wide.csv", [*names, Name("column 7")])
+
+
 def test_a_folder_of_parquet_is_one_table_in_the_order_of_its_names(tmp_path):
     (tmp_path / "rows" / "year=2020").mkdir(parents=True)
     (tmp_path / "rows" / "_SUCCESS").touch()
@@ -484,6 +505,63 @@ def test_damaged_zarr_is_told(tmp_path):
     put(tmp_path / "zarr.json", "not json")
     with pytest.raises(FileError, match=r"Cannot read .* Check that the file is whole"):
         read(tmp_path)
+
+
+def empty_but_huge(path: Path, kind: str, **sizes: int) -> Path:
+    """A lattice of a few KB in which nothing was ever written."""
+    arrays = {"rain": sizes} | {dim: {dim: n} for dim, n in sizes.items()}
+    if kind == "zarr":
+        group = zarr.open_group(path, mode="w")
+        for name, along in arrays.items():
+            shape = tuple(along.values())
+            group.create_array(
+                name, shape=shape, chunks=_pieces(shape), dtype="f8", dimension_names=[*along]
+            )
+        return path
+    with h5py.File(path, "w") as group:
+        for name, along in reversed(arrays.items()):
+            shape = tuple(along.values())
+            made = group.create_dataset(name, shape, "f8", chunks=_pieces(shape))
+            if name in along:
+                made.make_scale(name)
+        for i, dim in enumerate(sizes):
+            group["rain"].dims[i].attach_scale(group[dim])
+    return path
+
+
+def _pieces(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(min(n, 1 << 10) for n in shape)
+
+
+@pytest.mark.parametrize("kind", ["zarr", "netcdf"])
+def test_lattices_that_claim_more_than_memory_are_refused_unread(kind, tmp_path):
+    path = empty_but_huge(tmp_path / "l", kind, lat=1 << 20, lon=1 << 20)
+    with pytest.raises(FileError, match=r"claims 8\.8e\+03 GB, of which 8\.8e\+03 GB in 'rain'"):
+        read(path)
+    assert read(path, lazy=True).sizes == {"lat": 1 << 20, "lon": 1 << 20}
+
+
+@pytest.mark.parametrize("kind", ["zarr", "netcdf"])
+def test_axes_that_claim_more_than_memory_are_refused_even_where_cells_are_not(kind, tmp_path):
+    path = empty_but_huge(tmp_path / "l", kind, time=10**12, lat=9)
+    for lazy in (False, True):
+        with pytest.raises(FileError, match=r"8e\+03 GB in 'time'" if lazy else "in 'rain'"):
+            read(path, lazy=lazy)
+    if kind == "zarr":
+        with pytest.raises(FileError, match="in 'time'"):
+            open_stream(path, target="rain")
+
+
+def test_a_lattice_of_more_chunks_than_can_be_counted_is_refused(tmp_path):
+    group = zarr.open_group(tmp_path, mode="w")
+    many = 1 << 12
+    group.create_array(
+        "rain", shape=(many, many), chunks=(1, 1), dtype="f8", dimension_names=["t", "x"]
+    )
+    for name in ("t", "x"):
+        group.create_array(name, data=np.arange(many), dimension_names=[name])
+    with pytest.raises(FileError, match=r"claims 1\.68e\+07 chunks"):
+        open_stream(tmp_path, target="rain")
 
 
 def test_axes_alone_are_a_lattice(tmp_path):

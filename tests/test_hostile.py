@@ -160,6 +160,14 @@ def test_a_model_whose_parts_do_not_fit_together_is_told(command, tmp_path):
     assert isinstance(debugged.value.__cause__, AttributeError)
 
 
+def test_lists_in_lists_reach_the_parser_of_a_file_that_agrees_with_its_digest(tmp_path):
+    (tmp_path / "m.zigp").write_bytes(_changed(_content("w_", "@50@")))
+    found, levels = load(tmp_path / "m.zigp").w_, 0
+    while isinstance(found, list):
+        (found,), levels = found, levels + 1
+    assert (found, levels) == (1, 50)
+
+
 def test_a_file_without_a_digest_is_refused(tmp_path):
     header, outer, data = parts_of(model_file("ready").read_bytes())
     del header["digest"]
@@ -394,10 +402,20 @@ def test_inputs_that_no_distance_can_be_taken_to_are_told():
         model.predict(far)
 
 
-def test_paths_among_the_settings_are_kept_as_text(tmp_path):
-    model = load(model_file("ready")).set_params(checkpoint=tmp_path / "c")
-    model.save(tmp_path / "m.zigp")
-    assert load(tmp_path / "m.zigp").checkpoint == str(tmp_path / "c")
+@pytest.mark.parametrize("sort", ["ready", pytest.param("hurdle", marks=pytest.mark.slow)])
+def test_no_file_says_where_checkpoints_are_written_or_read(sort, tmp_path):
+    """Who trains a stranger's model on would write to a folder of the stranger's choice."""
+    model, folder = load(model_file(sort)), str(tmp_path / "theirs")
+    model.set_params(checkpoint=tmp_path / "mine").save(tmp_path / "m.zigp")
+    header, outer, data = parts_of((tmp_path / "m.zigp").read_bytes())
+    assert "checkpoint" not in header["content"]["settings"]
+    parts = [header["content"], *header["content"]["learned"].values()]
+    for part in (part for part in parts if isinstance(part, dict) and "settings" in part):
+        part["settings"] |= {"checkpoint": folder, "resume": True}
+    (tmp_path / "m.zigp").write_bytes(signed(header, outer, data))
+    again = load(tmp_path / "m.zigp")
+    parts = [again, again.classifier_, again.regressor_] if sort == "hurdle" else [again]
+    assert all((part.checkpoint, part.resume) == (None, False) for part in parts)
 
 
 def test_amounts_that_cannot_be_scored_are_told_before_the_report(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from mutants import ROOMS, ROOT
+from mutants import ROOMS, ROOT, SHARES
 from mutants.making import Mutant, mutants_of, sampled, source_of
 from mutants.recording import (
     LEAST_CAUGHT,
@@ -58,6 +58,18 @@ def test_a_sample_is_the_same_at_every_time():
     assert sampled(many, 1.0) == many
     assert len(sampled(many, 0.25)) == 10
     assert sampled(many, 0.25) == sampled(many, 0.25)
+
+
+def test_what_is_tried_if_nothing_is_said_is_what_the_results_are_of():
+    for room, counts in read_results().items():
+        assert tried(counts) == round(SHARES.get(room, 1.0) * counts["made"])
+
+
+def test_the_page_says_what_is_a_sample_and_what_is_not():
+    part = {"made": 10, "caught": 2, "slow": 0, "survived": 0, "survivors": []}
+    whole = part | {"made": 2}
+    assert "Tried were 20 % of those of `special`" in page({"special": part, "signal": whole}, [])
+    assert "All of these changes were tried." in page({"signal": whole}, [])
 
 
 def test_annotations_and_declarations_are_no_mutants():

@@ -43,6 +43,7 @@ FORMAT = 1
 _KEY = "zigp"
 _WASTE = 64  # bytes of an array of texts of one width, for every character in them
 _OWN = ("_output_names",)  # what a fit sets although its class has it
+_HERE = ("checkpoint", "resume")  # settings for one machine: no file says where to write
 
 
 class _UnknownError(Exception):
@@ -76,8 +77,8 @@ _ESTIMATORS: dict[str, type] = {name: getattr(estimators, name) for name in esti
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a file, whole or not at all.
 
-    Settings that are functions or random generators are left out and are the default again after
-    loading.
+    Settings that are functions or random generators, and where checkpoints are written, are left
+    out and are the default again after loading.
     """
     if type(estimator) not in _ESTIMATORS.values():
         raise TypeError(f"Only zigp's own estimators can be saved, not {type(estimator).__name__}.")
@@ -175,8 +176,6 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     match value:
         case None | bool() | str() | int():
             return value
-        case Path():
-            return str(value)
         case float():
             return value if np.isfinite(value) else {"float": repr(value)}
         case np.ndarray() if value.dtype.kind in "OU":
@@ -201,7 +200,7 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if type(value) in _ESTIMATORS.values():
         settings = value.get_params(deep=False)
         learned = {k: v for k, v in vars(value).items() if k not in settings}
-        kept = {k: v for k, v in settings.items() if not _cannot_be_kept(v)}
+        kept = {k: v for k, v in settings.items() if k not in _HERE and not _cannot_be_kept(v)}
         return {
             "estimator": type(value).__name__,
             "settings": {k: _packed(v, arrays) for k, v in kept.items()},
@@ -238,7 +237,8 @@ def _unpacked(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         case {"estimator": name, "settings": settings, "learned": learned}:
             if name not in _ESTIMATORS:
                 raise _UnknownError(f"there is no estimator {name!r}")
-            built = _ESTIMATORS[name](**{k: _unpacked(v, arrays) for k, v in settings.items()})
+            given = {k: _unpacked(v, arrays) for k, v in settings.items() if k not in _HERE}
+            built = _ESTIMATORS[name](**given)
             for key, value in learned.items():
                 if hasattr(type(built), key) and key not in _OWN:
                     raise _UnknownError(f"{name} does not learn {key!r}")

@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import chdir
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
@@ -37,7 +38,8 @@ def outcome_of(
 ) -> Outcome:
     """How a case ends, here or (with a folder for what JAX compiles) by the command itself."""
     if kind == "settings":
-        return called(call(seed))
+        with own_folder() as folder, chdir(folder):  # where checkpoints may be asked for
+            return called(call(seed))
     run = in_process if command is None else partial(typed, cache=command)
     with own_folder(keep) as folder:
         words = generated(kind, seed, folder)

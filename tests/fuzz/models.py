@@ -112,8 +112,9 @@ def signed(header: dict[str, Any], outer: dict[str, Any], data: bytes) -> bytes:
 
     from zigp.files.digest import digest
 
-    with suppress(SafetensorError, ValueError, KeyError, OverflowError):
-        header["digest"] = digest(header, load(joined(header, outer, data)))
+    with suppress(SafetensorError, ValueError, KeyError, OverflowError, RecursionError):
+        said = json.loads(_written(header))  # as it will be read, with marks for lists filled in
+        header["digest"] = digest(said, load(joined(header, outer, data)))
     return joined(header, outer, data)
 
 

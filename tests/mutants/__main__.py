@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from . import ROOMS
+from . import ROOMS, SHARES
 from .making import Mutant, mutants_of, sampled
 from .recording import (
     LEAST_CAUGHT,
@@ -29,7 +29,7 @@ from .running import tried as ends_of
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--room", choices=ROOMS, action="append", help="only this room's")
-    parser.add_argument("--share", type=float, default=1.0, help="try only this share of them")
+    parser.add_argument("--share", type=float, help="try this share of each room; 1: all")
     parser.add_argument("--only", help="try those with this in their key; keep nothing")
     parser.add_argument("--survivors", action="store_true", help="try those again; keep nothing")
     parser.add_argument("--page", action="store_true", help="try none, write the page again")
@@ -41,7 +41,8 @@ def main() -> None:
             last = survivors_in(read_results())
             _told([m for m in made if (m.key in last if asked.survivors else asked.only in m.key)])
         else:
-            keep(room, result_of(len(made), _told(sampled(made, asked.share), asked.workers)))
+            share = SHARES.get(room, 1.0) if asked.share is None else asked.share
+            keep(room, result_of(len(made), _told(sampled(made, share), asked.workers)))
     sys.exit(_judged() if asked.only is None and not asked.survivors else 0)
 
 

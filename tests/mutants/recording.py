@@ -91,6 +91,8 @@ those of annotations and declarations. This page is written from what was found.
 run fails if fewer than {100 * LEAST_CAUGHT:.0f} % are caught, or one that survives is not explained
 here.
 
+{_how_many(results)}
+
 | room | made | tried | caught | survived | caught, of those tried |
 |---|---|---|---|---|---|
 {table}
@@ -101,6 +103,22 @@ By kind: {summary}.
 
 {sections}
 """
+
+
+def _how_many(results: Results) -> str:
+    """Of which rooms a sample was tried, and of which all."""
+    parts = [name for name, counts in results.items() if tried(counts) < counts["made"]]
+    if not parts:
+        return "All of these changes were tried."
+    shares = ", ".join(
+        f"{100 * tried(results[name]) / results[name]['made']:.0f} % of those of `{name}`"
+        for name in parts
+    )
+    return (
+        f"Tried were {shares}, drawn at random once and for all (the seed is fixed, so that every "
+        "run tries the same), and all of the other rooms. `python -m tests.mutants --share 1` "
+        "tries all of them."
+    )
 
 
 def _section(reason: dict[str, Any]) -> str:

@@ -133,8 +133,12 @@ def fit(
         bool, typer.Option("--resume", help="Go on from where this fit was interrupted.")
     ] = False,
     checkpoint_seconds: Annotated[
-        float, typer.Option(help="Keep where training stands so often.", callback=positive)
+        float,
+        typer.Option(help="Keep where training stands every so many seconds.", callback=positive),
     ] = 300.0,
+    checkpoint_steps: Annotated[
+        int | None, typer.Option(help="Or every so many steps, if given.", min=1)
+    ] = None,
     divide: Annotated[
         Divided, typer.Option(help="What all devices of this machine divide among them.")
     ] = Divided.one,

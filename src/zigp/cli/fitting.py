@@ -15,7 +15,7 @@ from zigp.cli.processes import ALONE, Process
 from zigp.cli.streams import open_if_large
 from zigp.files import FileError, check_writable
 from zigp.lattices import is_lattice
-from zigp.training import InterruptedFitError, kept_until_done
+from zigp.training import InterruptedFitError, discard, kept_until_done
 
 __all__ = ["Settings", "fit_file", "in_groups", "make_model"]
 
@@ -52,6 +52,7 @@ class Settings:
             "devices": str(options.get("divide", "one")),
             "resume": bool(options.get("resume", False)),
             "checkpoint_seconds": float(options.get("checkpoint_seconds", 300.0)),
+            "checkpoint_steps": options.get("checkpoint_steps"),
             "random_state": options["seed"],
             "dtype": str(options["dtype"]),
             "verbose": verbose,
@@ -138,7 +139,7 @@ def fit_file(
     if isinstance(path, Path) and Path(out).resolve() == path.resolve():
         raise FileError(f"--out {out} is the data: choose another name for the model.")
     check_writable(out, force or model.resume, endings=())
-    _use_checkpoints(model, out, force)
+    _use_checkpoints(model, out, force, process)
     if start is not None:
         model = _going_on(start, model, columns, given)
     streamed = open_if_large(path, columns, stream, process)
@@ -210,15 +211,15 @@ def _how_to_go_on(model: Any, stopped: InterruptedFitError) -> str:
     some = model.__sklearn_is_fitted__()
     have = "That is what was learned so far" if some else "There is no model yet"
     if not _checkpoints_in(Path(model.checkpoint)):
-        return f"{have} ({stopped})."
-    return f"{have} ({stopped}). --resume goes on from there."
+        return f"{have} ({stopped.said})."
+    return f"{have} ({stopped.said}). --resume goes on from there."
 
 
 def _checkpoints_in(folder: Path) -> list[Path]:
     return list(folder.rglob("step-*.checkpoint"))
 
 
-def _use_checkpoints(model: Any, out: str, force: bool) -> None:
+def _use_checkpoints(model: Any, out: str, force: bool, process: Process) -> None:
     """Write checkpoints beside the model, from which an interrupted fit goes on."""
     folder = Path(f"{out}.checkpoint")
     left = _checkpoints_in(folder)
@@ -232,8 +233,8 @@ def _use_checkpoints(model: Any, out: str, force: bool) -> None:
             f"There is nothing to resume: no checkpoint in {folder} is left of an interrupted fit. "
             "Leave --resume out."
         )
-    for path in [] if model.resume else left:
-        path.unlink(missing_ok=True)
+    if left and not model.resume and process.first:
+        discard(folder)
     model.set_params(checkpoint=str(folder))
 
 
@@ -258,6 +259,7 @@ def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str])
         )
     settings = ["steps", "max_seconds", "batch_size", "verbose"]
     settings += ["method", "devices", "checkpoint", "resume", "checkpoint_seconds"]
+    settings += ["checkpoint_steps"]
     new = {name: v for name in settings if (v := getattr(wanted, name)) is not None}
     if "seed" in given:
         new["random_state"] = wanted.random_state

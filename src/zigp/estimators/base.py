@@ -88,9 +88,11 @@ class GPSettings(BaseEstimator):
     `method` is `adam`, the paper's choice, or `natural`, which takes natural-gradient steps for
     every q; `auto` is the one that was measured to be better for the model at hand. Each has its
     own number of steps and learning rate, if those are left open. With a folder for `checkpoint`,
-    where training stands is written there every `checkpoint_seconds`, and `resume` goes on from it.
-    `devices` says what is divided among all devices that JAX has: `data`, the `restarts` of a
-    network, or nothing (`one`).
+    where training stands is written there every `checkpoint_seconds` or, if given, every
+    `checkpoint_steps`, in both cases at the end of one of the chunks of steps that are trained at
+    once. `resume` goes on from it, or starts anew where nothing was written yet, so that a script
+    that can be killed at any time is the same at every start. `devices` says what is divided among
+    all devices that JAX has: `data`, the `restarts` of a network, or nothing (`one`).
 
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
     constructor that the dataclass generates.
@@ -116,6 +118,7 @@ class GPSettings(BaseEstimator):
     max_seconds: float | None = None
     checkpoint: str | os.PathLike[str] | None = None
     checkpoint_seconds: float = 300.0
+    checkpoint_steps: int | None = None
     resume: bool = False
     devices: str = "one"
     dtype: str = "float64"
@@ -386,10 +389,13 @@ class SparseGP(GPSettings):
 
     def _checkpoints(self) -> Checkpoints | None:
         if self.checkpoint is None:
+            if self.resume:
+                raise ValueError("resume=True needs the folder to go on from: give checkpoint too.")
             return None
         return Checkpoints(
             self.checkpoint,
             seconds=self.checkpoint_seconds,
+            steps=self.checkpoint_steps,
             resume=self.resume,
             writes=jax.process_index() == 0,
         )
@@ -468,7 +474,7 @@ class SparseGP(GPSettings):
         """The settings that a model's shape follows from."""
         training = {*Settings.__dataclass_fields__, "max_seconds", "learn_inducing", "n_restarts"}
         own = {"warm_start", "random_state", "verbose", "back_transform", "checkpoint", "resume"}
-        own |= {"devices", "checkpoint_seconds"}
+        own |= {"devices", "checkpoint_seconds", "checkpoint_steps"}
         given = {k: v for k, v in self.get_params().items() if k not in training | own}
         return {k: repr(v.item() if isinstance(v, np.generic) else v) for k, v in given.items()}
 

@@ -14,6 +14,7 @@ import numpy as np
 from zigp.files.addresses import Found, find
 from zigp.files.kinds import begins, unpacked
 from zigp.files.problems import FileError, told
+from zigp.files.sizes import refuse_beyond_memory
 from zigp.files.text import MISSING, check_names, layout_of
 
 if TYPE_CHECKING:
@@ -73,11 +74,12 @@ def _dataset(found: Found, lazy: bool) -> xr.Dataset:
 
     # Without dask what is lazy is at least not read before it is looked at.
     chunks: Any = {} if lazy and find_spec("dask") else None
-    if found.kind == "zarr":
+    engine = None if found.kind == "zarr" else _engine(Path(found.address))
+    refuse_beyond_memory(found.address, found.kind, lazy=lazy)
+    if engine is None:
         dataset = xr.open_zarr(found.address, chunks=chunks, consolidated=False)
     else:
-        path = Path(found.address)
-        dataset = xr.open_dataset(path, engine=_engine(path), chunks=chunks)
+        dataset = xr.open_dataset(Path(found.address), engine=engine, chunks=chunks)
     if not dataset.variables:
         dataset.close()
         raise FileError(f"{found.address} has no variables outside of groups: save them at top.")

@@ -47,8 +47,11 @@ def layout_of(path: Path) -> dict[str, Any]:
 def check_names(place: str, names: list[str]) -> None:
     if "" in names:
         raise FileError(f"{place}: column {names.index('') + 1} has no name. Name it or remove it.")
-    if twice := next((n for i, n in enumerate(names) if n in names[:i]), None):
-        raise FileError(f"{place}: there are two columns {twice!r}. Rename or remove one.")
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            raise FileError(f"{place}: there are two columns {name!r}. Rename or remove one.")
+        seen.add(name)
 
 
 def _delimiter(path: Path) -> str:

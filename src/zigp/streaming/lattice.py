@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zigp.files.problems import FileError, told
+from zigp.files.sizes import refuse_beyond_memory, refuse_many_chunks
 from zigp.lattices import axes_of
 from zigp.streaming.sources import checked
 
@@ -46,7 +47,10 @@ class LatticeSource:
             for axis in self._axes.values()
             for name in axis
         }
-        self._pieces = list(product(*map(_chunks, *_sides(self._array))))
+        lengths, sides = _sides(self._array)
+        count = prod(-(-n // side) for n, side in zip(lengths, sides, strict=True))
+        refuse_many_chunks(address, count)
+        self._pieces = list(product(*map(_chunks, lengths, sides)))
         self.sizes = np.array([prod(s.stop - s.start for s in piece) for piece in self._pieces])
         self.held = 2 * int(self.sizes.max()) * max(self._array.dtype.itemsize, 4)
 
@@ -123,6 +127,7 @@ def _opened(address: str, target: str, columns: Sequence[str] | None) -> Any:
     """The target, of which nothing is read before it is looked at."""
     import xarray as xr
 
+    refuse_beyond_memory(address, "zarr", lazy=True)
     dataset = xr.open_zarr(address, chunks=None, consolidated=False)
     if target not in dataset.data_vars:
         have = ", ".join(map(str, dataset.data_vars)) or "only axes"

@@ -3,8 +3,9 @@
 Nothing of a model's structure is known here but its parameters' paths.
 """
 
-from zigp.training.checkpoints import Checkpoints, kept_until_done, remove_empty, when_done
+from zigp.training.checkpoints import Checkpoints, discard, kept_until_done, when_done
 from zigp.training.feeds import Feed, Resident, Streamed, digest_of
+from zigp.training.locks import remove_empty
 from zigp.training.loop import train, train_restarts
 from zigp.training.records import Fit, InterruptedFitError, Progress
 from zigp.training.settings import (
@@ -30,6 +31,7 @@ __all__ = [
     "Streamed",
     "check_whole",
     "digest_of",
+    "discard",
     "kept_until_done",
     "parameters",
     "remove_empty",

@@ -8,7 +8,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,12 @@ from safetensors.numpy import save as written_tensors
 
 from zigp.files.atomic import beside
 from zigp.files.digest import digest
+from zigp.training.locks import LOCK, locked, remove_empty
+from zigp.training.settings import check_positive, check_whole
 
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
+__all__ = ["Checkpoints", "discard", "fingerprint", "kept_until_done", "when_done"]
 
-__all__ = ["Checkpoints", "fingerprint", "kept_until_done", "remove_empty", "when_done"]
-
-_KEY, _KEPT, _LOCK = "zigp-checkpoint", 2, "lock"
+_KEY, _KEPT, _NAMES = "zigp-checkpoint", 2, "step-*.checkpoint"
 _later: ContextVar[list[Callable[[], None]] | None] = ContextVar("later", default=None)
 
 
@@ -57,29 +54,36 @@ def when_done(action: Callable[[], None]) -> None:
         todo.append(action)
 
 
-def remove_empty(folder: Path) -> None:
-    """Remove a folder if nothing is in it."""
-    with suppress(OSError):
-        folder.rmdir()
+def discard(folder: Path) -> None:
+    """Remove what interrupted fits left in a folder, unless one of them is running."""
+    with ExitStack() as held:
+        places = {path.parent for name in (_NAMES, LOCK) for path in folder.rglob(name)}
+        for place in sorted(places):  # all of them first: the parts of a hurdle are trained in turn
+            held.enter_context(locked(place))
+        for path in (path for place in places for path in place.glob(_NAMES)):
+            path.unlink(missing_ok=True)
 
 
 class Checkpoints:
     """A folder of checkpoints of one fit, the last two of them.
 
-    One is written every so many seconds or steps, and when training is interrupted or ends. Each
-    takes the room of a few copies of the parameters and 8 bytes a step for the clock and for each
-    restart's bound, and appears whole or not at all.
+    One is written every so many seconds or, if given, steps, and when training is interrupted or
+    ends. Each takes the room of a few copies of the parameters and 8 bytes a step for the clock and
+    for each restart's bound, and appears whole or not at all.
     """
 
     def __init__(
         self, folder: str | os.PathLike[str], *, seconds: float = 300.0, steps: int | None = None,
         resume: bool = False, writes: bool = True,
     ):  # fmt: skip
+        check_positive("checkpoint_seconds", seconds)
+        if steps is not None:
+            check_whole("checkpoint_steps", steps)
         self.folder, self.seconds, self.steps, self.resume = Path(folder), seconds, steps, resume
         self.writes = writes  # of several processes only the first does
         self._last_time, self._last_step = time.monotonic(), 0
         self._kept: list[Path] = []  # what is known to be whole, the newest last
-        if self.found() and not resume:
+        if writes and not resume and self.found():
             raise ValueError(
                 f"{self.folder} holds checkpoints of a fit that was interrupted: go on from them "
                 "with resume, or remove the folder to start anew."
@@ -87,7 +91,7 @@ class Checkpoints:
 
     def found(self) -> list[Path]:
         """The checkpoints in the folder, the newest first."""
-        return sorted(self.folder.glob("step-*.checkpoint"), reverse=True)
+        return sorted(self.folder.glob(_NAMES), reverse=True)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -95,22 +99,10 @@ class Checkpoints:
         if not self.writes:
             yield
             return
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / _LOCK).open("a") as lock:
-            try:
-                _take(lock.fileno())
-            except BlockingIOError as error:
-                raise ValueError(
-                    f"Another fit is running that keeps its checkpoints in {self.folder}: wait for "
-                    "it, or choose another place."
-                ) from error
-            for part in self.folder.glob(".step-*.part"):
+        with locked(self.folder):
+            for part in self.folder.glob(".step-*.checkpoint.*.part"):
                 part.unlink(missing_ok=True)
-            try:
-                yield
-            finally:
-                (self.folder / _LOCK).unlink(missing_ok=True)
-                remove_empty(self.folder)
+            yield
 
     def due(self, step: int) -> bool:
         if self.steps is not None:
@@ -145,6 +137,11 @@ class Checkpoints:
             f"the one before is {self._kept[-1].name}" if self._kept else "there is none before"
         )
         return f"its checkpoint could not be written ({os.strerror(error.errno or 0)}), {before}"
+
+    def how_to_go_on(self) -> str:
+        """What to do after an interruption, where there is something to go on from."""
+        there = f"Fit again with resume=True to go on from what is kept in {self.folder}."
+        return there if self.found() else ""
 
     def restore(self, state: Any, mark: str) -> tuple[Any, dict[str, Any]] | None:
         """The newest checkpoint that is not damaged, as a state like the one given."""
@@ -194,25 +191,13 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     return record, arrays
 
 
-def _take(file: int) -> None:
-    """Lock an open file for as long as it is; the system unlocks it for a process that dies."""
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise
-    except OSError:  # some file systems have no locks
-        return
-
-
-def fingerprint(state: Any, settings: Any, digest: str) -> str:
+def fingerprint(state: Any, settings: str, digest: str) -> str:
     """What tells a fit from others: where it starts, its settings and its data."""
     from importlib.metadata import version
 
     found = hashlib.sha256()
     said = [version(name) for name in ("zigp", "jax", "jaxlib")]
-    said += [repr(settings), str(jax.tree.structure(state)), digest]
+    said += [settings, str(jax.tree.structure(state)), digest]
     found.update("\n".join(said).encode())
     for leaf in jax.tree.leaves(state):
         found.update(np.ascontiguousarray(leaf).tobytes())

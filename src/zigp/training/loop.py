@@ -27,7 +27,7 @@ from zigp.training.feeds import Feed, Resident
 from zigp.training.records import Fit, InterruptedFitError, Progress
 from zigp.training.settings import Settings, natural_of, rates_of
 from zigp.training.steps import Plan, State, advance, first_state
-from zigp.training.watching import chosen, failure, finite, gain, with_more_jitter
+from zigp.training.watching import chosen, failure, finite, gain, highest, with_more_jitter
 
 __all__ = ["train", "train_restarts"]
 
@@ -119,7 +119,7 @@ class _Training:
         if checkpoints is not None:
             # When to end can be said anew.
             same = replace(settings, max_seconds=None, tol=0.0, patience=1)
-            self.mark = fingerprint(self.state, same, feed.digest())
+            self.mark = fingerprint(self.state, same.described(), feed.digest())
             self._restore(checkpoints)
         if devices is not None:
             self._spread(devices)
@@ -178,13 +178,14 @@ class _Training:
             try:
                 return self._fits(self._to_the_end(progress, shift), shift)
             except (KeyboardInterrupt, StopRequest) as stop:
-                said = f"interrupted at step {self.log.done} of {self.settings.steps}"
+                how, said = "", f"interrupted at step {self.log.done} of {self.settings.steps}"
                 if self.checkpoints is not None and self.log.done:
                     try:
                         self._save(self.checkpoints)
                     except OSError as error:  # what was learned is handed over all the same
                         said += f"; {self.checkpoints.not_written(error)}"
-                raise InterruptedFitError(said, self._fits(said, shift)) from stop
+                    how = self.checkpoints.how_to_go_on()
+                raise InterruptedFitError(said, self._fits(said, shift), how) from stop
             finally:
                 if hasattr(self.feed, "close"):
                     self.feed.close()
@@ -242,7 +243,7 @@ class _Training:
 
     def _fits(self, stopped: str, shift: float) -> list[Fit]:
         log = self.log
-        trained = jax.tree.map(np.asarray, self.state.model)
+        trained = jax.tree.map(np.asarray, highest(self.state, self.restarts))
         none = np.zeros((len(log.alive), 0))
         bounds = np.concatenate([none, *log.bounds], axis=1) + shift
         times = np.concatenate([none[0], *log.clock])

@@ -42,8 +42,11 @@ class Fit:
 
 
 class InterruptedFitError(KeyboardInterrupt):
-    """Somebody stopped training; what was learned until then is in `fits`."""
+    """Somebody stopped training; what was learned until then is in `fits`.
 
-    def __init__(self, message: str, fits: list[Fit]):
-        super().__init__(message)
-        self.fits = fits
+    `said` is when, which the message repeats before it tells how to go on, if that is possible.
+    """
+
+    def __init__(self, said: str, fits: list[Fit], how_to_go_on: str = ""):
+        super().__init__(f"{said}. {how_to_go_on}" if how_to_go_on else said)
+        self.said, self.fits = said, fits

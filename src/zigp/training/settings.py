@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import equinox as eqx
@@ -20,6 +20,7 @@ __all__ = [
     "Method",
     "Schedule",
     "Settings",
+    "check_positive",
     "check_whole",
     "learned",
     "natural_of",
@@ -56,11 +57,18 @@ def check_whole(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
 
 
+def check_positive(name: str, value: Any) -> None:
+    number = isinstance(value, int | float | np.integer | np.floating)
+    if not (number and value > 0):
+        raise ValueError(f"{name} must be a number above 0, not {value!r}.")
+
+
 Method = Literal["adam", "natural"]
 Schedule = Literal["cosine", "constant"] | Callable[[Array], Array]
 
 # Inducing inputs that move as fast as the rest outrun what q has learned there.
 _INDUCING_PACE = 0.1
+_LOOKS = 101  # at a schedule that is a function, to tell it from others
 
 
 @dataclass(frozen=True)
@@ -115,6 +123,16 @@ class Settings:
                 raise ValueError(
                     f"learning_rate must be a number of at least 0; for {group} it is {rate!r}."
                 )
+
+    def described(self) -> str:
+        """All of it in words that are the same in every process: a function by what it returns.
+
+        Its own words would name the place in memory where it happens to lie.
+        """
+        if not callable(self.schedule):
+            return repr(self)
+        factors = [float(self.schedule(jnp.asarray(done))) for done in np.linspace(0, 1, _LOOKS)]
+        return f"{replace(self, schedule='constant')!r} times {factors}"
 
     def rates(self) -> dict[str, float]:
         """The learning rate of each group of parameters."""

@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from zigp.models import Model
 from zigp.training.settings import Settings, learned
 from zigp.training.steps import State
 
-__all__ = ["chosen", "failure", "finite", "gain", "with_more_jitter"]
+__all__ = ["chosen", "failure", "finite", "gain", "highest", "with_more_jitter"]
 
 
 def gain(history: list[np.ndarray], patience: int) -> float:
@@ -48,6 +49,15 @@ def chosen(first: np.ndarray, a: State, b: State, restarts: int | None) -> State
     of_each = [(s.model, s.adam, s.bounds, s.reached, s.summit) for s in (a, b)]
     model, adam, bounds, reached, summit = jax.tree.map(choose, *of_each)
     return State(model, adam, a.step, bounds, reached, a.order, summit)
+
+
+def highest(state: State, restarts: int | None) -> Model:
+    """The best of what is known at the end of a chunk: its last step can have lowered the bound."""
+    if state.summit is None:
+        return state.model
+    lowered = np.atleast_1d(state.summit.bound) > np.asarray(state.reached)
+    before = eqx.tree_at(lambda s: s.model, state, state.summit.model)
+    return chosen(lowered, before, state, restarts).model
 
 
 def with_more_jitter(state: State, where: np.ndarray, restarts: int | None) -> State:
