@@ -98,8 +98,10 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     # -- fitting --------------------------------------------------------------------------------
 
-    def _as_target(self, y: np.ndarray) -> np.ndarray:
-        return y[:, None]
+    def _as_target(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        Y = np.where(weight > 0, y, np.nan)[:, None]  # the padding of a block can be too low
+        self._refuse_too_low(Y)
+        return Y
 
     def _checked_pair(
         self, X: Any, y: Any, *, reset: bool = False
