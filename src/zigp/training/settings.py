@@ -49,11 +49,12 @@ _NAME_OF = {
 }
 
 
-def check_whole(name: str, value: Any) -> None:
-    """An error if a count is none."""
+def check_whole(name: str, value: Any) -> int:
+    """A count as an int, also where it is 70.0; an error if it is none."""
     number = isinstance(value, int | float | np.integer | np.floating)
     if not (number and 1 <= value < np.inf and value % 1 == 0):
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    return int(value)
 
 
 Method = Literal["adam", "natural"]
@@ -95,7 +96,7 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("steps", "chunk", "patience", "batch_size"):
             if (value := getattr(self, name)) is not None:
-                check_whole(name, value)
+                object.__setattr__(self, name, check_whole(name, value))
         if self.schedule not in ("cosine", "constant") and not callable(self.schedule):
             raise ValueError(
                 f"schedule must be 'cosine', 'constant' or a function, not {self.schedule!r}."
