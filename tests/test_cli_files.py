@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from jax.errors import JaxRuntimeError
 
 from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, cli, load
 from zigp.cli.data import Columns, read_data
@@ -861,6 +862,19 @@ def test_a_full_disk_leaves_nothing_behind(zigp, files, monkeypatch):
     assert code == 1
     assert "No space left on device" in err
     assert sorted(p.name for p in files.iterdir()) == ["rain.csv", "ready.zigp"]
+
+
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError, JaxRuntimeError])
+def test_too_little_memory_is_told_as_such(zigp, files, monkeypatch, error):
+    """Also that of a device, while a model's file is in use: the file is not to blame."""
+
+    def full(*_, **__):
+        raise error("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.")
+
+    monkeypatch.setattr("zigp.cli.predicting.predict_file", full)
+    code, _, err = zigp(*PREDICT)
+    assert code == 1
+    assert err.strip() == "Out of memory. Give fewer rows, --inducing less, or a --batch-size."
 
 
 def test_debug_shows_where(zigp, files):

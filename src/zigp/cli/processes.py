@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from zigp.cli.memory import ADVICE, ran_out
+
 __all__ = ["ALONE", "Process", "joined"]
 
 # Until the others notice that a process has died without a word.
@@ -62,11 +64,16 @@ def joined(
         yield process
     except jax.errors.JaxRuntimeError as error:
         # Nothing that involves the others works any more, taking leave of them included.
-        print(
-            f"Process {process.number} lost another one: {str(error).splitlines()[0][:200]} Start "
-            "all of them again with --resume.",
-            file=sys.stderr,
-            flush=True,
-        )
+        print(_why(process, error), file=sys.stderr, flush=True)
         os._exit(1)
     jax.distributed.shutdown()
+
+
+def _why(process: Process, error: Exception) -> str:
+    """What ended a process while others were waiting for it, and what to do."""
+    if ran_out(error):
+        return f"Process {process.number} gives up. {ADVICE}"
+    return (
+        f"Process {process.number} lost another one: {str(error).splitlines()[0][:200]} Start all "
+        "of them again with --resume."
+    )
