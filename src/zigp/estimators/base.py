@@ -220,6 +220,12 @@ class SparseGP(GPSettings):
         60
         """
         make_room()
+        if jax.process_count() > 1:
+            raise ValueError(
+                "fit takes all rows, and several processes would count them once each: divide "
+                "them with fit_stream(open_stream(…, part=(jax.process_index(), "
+                "jax.process_count())))."
+            )
         X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "model_")
         if again:
@@ -253,6 +259,11 @@ class SparseGP(GPSettings):
         60
         """
         make_room()
+        if jax.process_count() > 1 and self.random_state is None:
+            raise ValueError(
+                "random_state=None draws another seed in every process, but all must start at the "
+                "same place: give a number."
+            )
         self.units_ = {}
         seed = int(check_random_state(self.random_state).randint(2**31))
         X, y = stream.sample(_SAMPLE, seed)
