@@ -149,7 +149,8 @@ def fit_file(
             raise ValueError("--passes counts how often a stream is gone through: add --stream.")
         data = read_data(path, columns, like=None if start is None else model)
     else:
-        data = Data(*streamed.sample(_LOOKED_AT, 0), groups=streamed.groups)
+        X, y = streamed.sample(_LOOKED_AT, 0)
+        data = Data(X, y, groups=streamed.groups)
         yield f"{path} has {streamed.rows:,} rows and is read block by block."
     yield from data.notes
     if not is_lattice(data.X) and len(data.X) < 2:
