@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from jax.errors import JaxRuntimeError
 
 from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, cli, load
 from zigp.cli.data import Columns, read_data
@@ -252,6 +253,49 @@ def test_a_lattice_at_an_address_is_fitted_and_predicted(zigp, files):
         code, _, err = zigp("predict", "m.zigp", data, "--out", name)
         assert code == 0, err
     xr.testing.assert_identical(xr.open_dataset("far.nc").load(), xr.open_dataset("near.nc").load())
+
+
+@pytest.mark.slow
+def test_a_globe_is_streamed_along_its_own_axes(zigp):
+    """Latitude and longitude along axes of their own have no common distance."""
+    rng = np.random.default_rng(0)
+    cube = xr.Dataset(
+        {"y": (("time", "lat", "lon"), rng.random((6, 5, 4)))},
+        {"time": np.arange(6.0), "lat": 60.0 + np.arange(5), "lon": 20.0 + np.arange(4)},
+    )
+    cube.to_zarr("globe.zarr", consolidated=False)
+    axes = ["--space", "lat,lon", "--time", "time", "--stream", "--inducing", "lat=3,lon=3,time=3"]
+    code, _, err = zigp(
+        "fit", "globe.zarr", "--target", "y", *axes, "--steps", 2, "--quiet", "--out", "m.zigp"
+    )
+    assert code == 0, err
+    model = load("m.zigp")
+    assert model.layout_.latlon is None
+    assert set(model.layout_.names) == {"lat", "lon", "time"}
+
+
+@pytest.mark.slow
+def test_a_model_goes_on_with_a_stream_of_its_own_columns(zigp, rain):
+    """Whatever order they are in, and whatever else there is."""
+    rain = rain.assign(gauge=np.where(rain["hour"] % 2, "old", "new"))
+    rain.to_parquet("rain.parquet")
+    rain.assign(other=1.0)[["other", "gauge", *rain.columns[:-1][::-1]]].to_parquet("more.parquet")
+    how = ["--category", "gauge", "--method", "natural", "--divide", "data", "--inducing", 6]
+    code, _, err = zigp("fit", "rain.parquet", *RAIN, *how, "--steps", 3, "--quiet", "--out", "a")
+    assert code == 0, err
+    on = ["--from", "a", "--stream", "--steps", 2, "--quiet", "--force", "--out", "b"]
+    for named in (["--target", "rain_mm"], [*RAIN[:2], "--space", "lon,lat", *RAIN[4:], *how[:2]]):
+        code, _, err = zigp("fit", "more.parquet", *named, *on)
+        assert code == 0, err
+        first, again = load("a"), load("b")
+        assert list(again.feature_names_in_) == list(first.feature_names_in_)
+        assert (again.method, again.devices) == ("natural", "data")
+    code, _, err = zigp("fit", "more.parquet", *RAIN, *on, "--method", "adam")
+    assert code == 1
+    assert "a was fitted with lat, lon, hour, gauge, not with lat, lon, hour" in err
+    code, _, err = zigp("fit", "more.parquet", "--target", "rain_mm", *on, "--method", "adam")
+    assert code == 0, err
+    assert load("b").fitted_with_["method"] == "adam"
 
 
 PREDICTING = """
@@ -846,6 +890,19 @@ def test_a_full_disk_leaves_nothing_behind(zigp, files, monkeypatch):
     assert code == 1
     assert "No space left on device" in err
     assert sorted(p.name for p in files.iterdir()) == ["rain.csv", "ready.zigp"]
+
+
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError, JaxRuntimeError])
+def test_too_little_memory_is_told_as_such(zigp, files, monkeypatch, error):
+    """Also that of a device, while a model's file is in use: the file is not to blame."""
+
+    def full(*_, **__):
+        raise error("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.")
+
+    monkeypatch.setattr("zigp.cli.predicting.predict_file", full)
+    code, _, err = zigp(*PREDICT)
+    assert code == 1
+    assert err.strip() == "Out of memory. Give fewer rows, --inducing less, or a --batch-size."
 
 
 def test_debug_shows_where(zigp, files):

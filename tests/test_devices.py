@@ -15,9 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zigp import GPNetworkRegressor, SparseGPRegressor, load
+from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, load, open_stream
 from zigp.cli.options import Device, use_device
-from zigp.cli.processes import joined
+from zigp.cli.processes import Process, _why, joined
 from zigp.devices import available
 
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -271,12 +271,34 @@ def test_a_process_that_dies_stops_the_others_and_the_run_resumes(rows, tmp_path
     assert load(out).n_iter_ > newest
 
 
-def test_restarts_are_not_divided_among_processes(monkeypatch):
+def test_restarts_are_not_divided_among_processes(monkeypatch, tmp_path):
     monkeypatch.setattr("jax.process_count", lambda: 2)
     X = np.linspace(0, 1, 12)[:, None]
+    pd.DataFrame({"x": X[:, 0], "y": X[:, 0]}).to_parquet(tmp_path / "rows.parquet")
+    stream = open_stream(tmp_path / "rows.parquet", target="y", rows_per_block=8)
     network = GPNetworkRegressor(1, n_restarts=2, n_inducing=3, devices="restarts")
     with pytest.raises(ValueError, match="processes divide the data: use devices='data'"):
-        network.fit(X, np.column_stack([X, X]))
+        network.fit_stream(stream)
+
+
+def test_processes_divide_rows_and_start_at_one_place(monkeypatch):
+    """All rows, handed in by each, would count twice."""
+    monkeypatch.setattr("jax.process_count", lambda: 2)
+    X = np.linspace(0, 1, 12)[:, None]
+    for model in (SparseGPRegressor(), HurdleGPRegressor()):
+        with pytest.raises(ValueError, match="divide them with fit_stream"):
+            model.fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="another seed in every process"):
+        SparseGPRegressor(random_state=None).fit_stream(None)
+
+
+def test_who_ran_out_of_memory_does_not_blame_the_others():
+    process, status = Process(1, 2), "UNAVAILABLE: a socket was closed"
+    assert "lost another one: UNAVAILABLE" in _why(process, RuntimeError(status), "Start.")
+    full = RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.")
+    assert _why(process, full, "Start.").startswith(
+        "Process 1 gives up. Out of memory. Give fewer rows"
+    )
 
 
 def test_what_belongs_together_is_asked_for():

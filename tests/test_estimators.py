@@ -445,6 +445,11 @@ def test_impossible_settings_are_named(settings, message):
         ZeroInflatedGPRegressor(**{"steps": 1, **settings}).fit(X, y)
 
 
+def test_a_number_of_samples_may_be_written_as_a_float(fitted):
+    drawn = [fitted.sample(X_NEW, n, random_state=0) for n in (50, 50.0)]
+    np.testing.assert_array_equal(*drawn)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import jax
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import kstest
+from sklearn.base import clone
 
-from zigp import ZeroInflatedGPRegressor
+from zigp import GPNetworkRegressor, SparseGPClassifier, ZeroInflatedGPRegressor
 from zigp.data import as_batch
-from zigp.families import FAMILIES, chosen_family, resolution_of
-from zigp.training import Settings, train, train_restarts
+from zigp.estimators.base import SparseGP
+from zigp.families import FAMILIES, chosen_family, refuse_unsuited, resolution_of
+from zigp.streaming import open_stream
+from zigp.training import Settings, Streamed, train, train_restarts
 
 N, NEW = 900, 3000
 # Each takes a while to compile, and to draw from.
@@ -143,11 +148,54 @@ def test_auto_looks_at_values_not_at_types():
 
 def test_unsuited_data_are_refused_with_a_way_out():
     with pytest.raises(ValueError, match=r"needs y ≥ 0; row 1 is -2\. Use 'gated'"):
-        chosen_family("hurdle_gamma", np.array([1.0, -2.0]))
+        refuse_unsuited("hurdle_gamma", np.array([1.0, -2.0]))
     with pytest.raises(ValueError, match=r"needs whole numbers; row 0 is 1\.5"):
-        chosen_family("zip", np.array([1.5, 2.0]))
+        refuse_unsuited("zip", np.array([1.5, 2.0]))
     with pytest.raises(ValueError, match=r"no likelihood 'tweedie'\. Choose from auto, gaussian"):
         ZeroInflatedGPRegressor(likelihood="tweedie").fit([[0.0], [1.0]], [0.0, 1.0])
+
+
+@pytest.fixture
+def untrained(monkeypatch):
+    """Fits end where training would begin."""
+
+    def keep(model, first, data, *_):
+        model.model_, model._structure = first[0], model._current_structure()
+        if isinstance(data, Streamed):
+            list(islice(data.blocks(0), 2))
+
+    monkeypatch.setattr(SparseGP, "_train", keep)
+
+
+SOME = pd.DataFrame({"x": np.arange(32.0), "hours": 1.0})
+COUNTS = np.arange(32) % 4 + 1.0
+UNSUITED = {
+    "below zero": (ZeroInflatedGPRegressor(likelihood="hurdle_gamma"), -1.0, 1.0, "y ≥ 0"),
+    "no count": (ZeroInflatedGPRegressor(likelihood="auto"), 1.5, 1.0, "whole numbers"),
+    "no effort": (ZeroInflatedGPRegressor(exposure="hours"), 1.0, 0.0, "must be positive"),
+    "another class": (SparseGPClassifier(), 3.0, 1.0, "3.0, which is not among"),
+    "no logarithm": (GPNetworkRegressor(1, y_transform="log"), 0.0, 1.0, "outputs above 0"),
+}
+
+
+@pytest.mark.parametrize("what", UNSUITED)
+def test_what_is_unsuited_is_refused_wherever_it_comes_in(what, untrained, tmp_path):
+    """When a fit goes on, by the bound, and in blocks of a stream beyond its sample."""
+    made, y_last, hours_last, words = UNSUITED[what]
+    model = clone(made).set_params(n_inducing=3, warm_start=True)
+    suited = COUNTS % 2 if isinstance(made, SparseGPClassifier) else COUNTS
+    X, y = SOME.copy(), suited.copy()
+    X.loc[31, "hours"], y[31] = hours_last, y_last
+    model.fit(SOME, suited)
+    for ask in (model.fit, model.elbo):
+        with pytest.raises(ValueError, match=words):
+            ask(X, y)
+    X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
+    stream = open_stream(tmp_path / "rows.parquet", target="y", rows_per_block=16)
+    stream.sample = lambda n, seed: (SOME, suited)
+    for warm in (True, False):
+        with pytest.raises(ValueError, match=f"In a block of the stream, of shuffled.*{words}"):
+            model.set_params(warm_start=warm).fit_stream(stream)
 
 
 @pytest.mark.parametrize(

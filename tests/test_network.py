@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import equinox as eqx
 import numpy as np
 import pandas as pd
@@ -73,6 +75,17 @@ def test_quantiles_samples_and_aggregates_for_every_output(fitted):
     assert fitted.prob_below(X_NEW, 100.0).shape == (25, 2)
     total = fitted.aggregate(X_NEW, n_samples=200, random_state=0)
     np.testing.assert_allclose(total["mean"].to_numpy()[0], fitted.predict(X_NEW).sum(axis=0))
+
+
+def test_sums_are_of_means_also_where_medians_are_predicted(fitted):
+    """The mean of a sum is the sum of the means; of medians nothing of the kind holds."""
+    logged = copy(fitted).set_params(y_transform="log", back_transform="median")
+    found = {"mean": 3.0, "median": 2.0, "sd": 1.0}
+    logged._over_rows = lambda *_: {name: np.full((2, 25), v) for name, v in found.items()}
+    logged._draws = lambda _, n, *__: np.zeros((n, 25, 2))
+    np.testing.assert_array_equal(logged.predict(X_NEW), np.full((25, 2), 2.0))
+    total = logged.aggregate(X_NEW, n_samples=2.0)
+    np.testing.assert_array_equal(total["mean"], [[75.0, 75.0]])
 
 
 def test_the_bound_is_in_the_users_units(fitted):
@@ -277,15 +290,24 @@ def test_the_support_finds_where_a_weight_is_off():
         ({"y_transform": "log"}, None, r"needs outputs above 0; row 0, column 1 of Y is -"),
         ({}, "empty", "Y has no observation at all in column 1"),
         ({}, "short", "inconsistent numbers of samples"),
+        ({}, "large", "Y reaches 1e\\+200, too large to be squared"),
     ],
 )
 def test_mistakes_are_named(settings, change, message):
     X, Y = two_outputs(20)
     if change == "empty":
         Y[:, 1] = np.nan
+    Y[3, 0] = 1e200 if change == "large" else Y[3, 0]
     Y = Y[:-1] if change == "short" else Y
     with pytest.raises(ValueError, match=message):
         GPNetworkRegressor(**{"steps": 1, "n_restarts": 1, **settings}).fit(X, Y)
+
+
+def test_an_output_must_be_seen_in_rows_that_count():
+    X, Y = two_outputs(20)
+    Y[:15, 1] = np.nan
+    with pytest.raises(ValueError, match="Column 1 of Y is observed in rows of weight 0 alone"):
+        GPNetworkRegressor(1).fit(X, Y, sample_weight=np.arange(20) < 15)
 
 
 def test_known_outputs_must_have_the_models_columns(fitted):

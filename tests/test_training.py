@@ -14,6 +14,8 @@ from zigp.likelihoods import Gaussian
 from zigp.minibatches import longest, minibatch, next_order, whole_batches
 from zigp.models import gp_regression
 from zigp.training import GROUPS, Settings, loop, parameters, settings, steps, train
+from zigp.training.feeds import Resident
+from zigp.training.steps import State, Summit
 from zigp.training.watching import with_more_jitter
 
 
@@ -190,9 +192,33 @@ def test_a_bound_that_is_not_finite_stops_with_the_last_good_parameters():
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_more_jitter_is_of_the_same_precision(dtype):
     latent = jax.tree.map(lambda leaf: np.asarray(leaf, dtype), random_zigp(0).latents["f"])
-    more = with_more_jitter(latent, np.array([True]), None)
+    more = with_more_jitter(State(latent, *[None] * 6), np.array([True]), None).model
     assert more.jitter == pytest.approx(10 * latent.jitter)
     assert {leaf.dtype for leaf in jax.tree.leaves(more)} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize("restarts", [None, 2])
+def test_what_less_jitter_reached_is_no_summit_for_more(restarts):
+    where = np.array([True, False][: restarts or 1])
+    bound = np.float32(3.0) if restarts is None else np.array([3.0, 4.0], np.float32)
+    state = State(*[None] * 6, Summit(None, bound, None, None))
+    after = with_more_jitter(state, where, restarts).summit.bound
+    assert after.dtype == np.float32
+    np.testing.assert_array_equal(after, -np.inf if restarts is None else [-np.inf, 4.0])
+
+
+def test_counts_may_be_written_as_floats():
+    found = Settings(steps=70.0, batch_size=np.float64(16.0))
+    assert (found.steps, found.batch_size) == (70, 16)
+    assert {type(found.steps), type(found.batch_size)} == {int}
+
+
+@pytest.mark.parametrize("which", [0, 1], ids=["lattice", "rows"])
+def test_a_minibatch_of_everything_is_no_minibatch(which):
+    data = masked(1)[which]
+    every = np.prod(data.at.shape) if which == 0 else np.count_nonzero(data.weight)
+    assert Resident(data, int(every)).batch_size is None
+    assert Resident(data, int(every) - 1).batch_size is not None
 
 
 def test_more_jitter_rescues_what_rounding_broke():

@@ -22,7 +22,7 @@ from zigp.projection import Projection, along_each_axis
 __all__ = ["COVARIANCES", "Covariance", "CovarianceName", "Dense", "Diagonal", "Kronecker"]
 
 # Adds up over devices what was summed over the inputs of one.
-Total = Callable[[Array], Array]
+Adder = Callable[[Array], Array]
 # Of conjugate gradients in a natural-gradient step; the next step goes on from there.
 _SOLVER_STEPS = 6
 
@@ -49,7 +49,7 @@ class Covariance(eqx.Module):
         """Turn standard normal noise, shaped as the inducing lattice, into a draw of N(0, S)."""
 
     def natural_step(
-        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Total
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Adder
     ) -> tuple[Covariance, Array]:
         """S and what the mean moves by, after a natural-gradient step of this rate.
 
@@ -81,7 +81,7 @@ class Diagonal(Covariance):
         return jnp.exp(self.log_sd) * noise
 
     def natural_step(
-        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Total
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Adder
     ) -> tuple[Covariance, Array]:
         before = (1.0 - rate) * jnp.exp(-2.0 * self.log_sd)
         diagonal = before + rate * (1.0 + total(projection.gram_diagonal(weights)))
@@ -127,7 +127,7 @@ class Dense(Covariance):
         return (self.root @ noise.reshape(-1)).reshape(noise.shape)
 
     def natural_step(
-        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Total
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Adder
     ) -> tuple[Covariance, Array]:
         eye = jnp.eye(prod(self.shape), dtype=weights.dtype)
         inverse = solve_triangular(self.root, eye, lower=True)

@@ -22,6 +22,7 @@ __all__ = [
     "LOG_AMOUNTS",
     "Start",
     "chosen_family",
+    "refuse_unsuited",
     "resolution_of",
     "start_of",
 ]
@@ -59,7 +60,6 @@ def chosen_family(name: str, y: np.ndarray) -> str:
             raise ValueError(
                 f"There is no likelihood {name!r}. Choose from auto, {', '.join(FAMILIES)}."
             )
-        _refuse_unsuited(name, y)
         return name
     whole = bool(np.all(y == np.round(y)) and np.all(y >= 0) and np.any(y > 1))
     return "zinb" if whole else "gated"
@@ -128,7 +128,8 @@ def spread(values: np.ndarray, weight: np.ndarray, largest: float) -> float:
     return float(largest) * (relative if relative > 1e-12 else 1.0)
 
 
-def _refuse_unsuited(family: str, y: np.ndarray) -> None:
+def refuse_unsuited(family: str, y: np.ndarray) -> None:
+    """An error where a value is none that the family can take."""
     if family in LOG_AMOUNTS and np.any(y < 0):
         row = int(np.flatnonzero(y < 0)[0])
         raise ValueError(

@@ -22,7 +22,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from zigp.batch import Batch
-from zigp.covariances import Kronecker, Total
+from zigp.covariances import Adder, Kronecker
 from zigp.latent import LatentGP, Moments, part_of, with_part
 from zigp.models import Model
 from zigp.objective import Slopes, slopes
@@ -44,7 +44,7 @@ def natural_sweep(
     batch: Batch,
     seen: Mapping[str, Projection],
     rate: ArrayLike = 1.0,
-    total: Total = lambda part: part,
+    total: Adder = lambda part: part,
     names: Sequence[str] | None = None,
 ) -> tuple[Model, Slopes]:
     """The model after a natural-gradient step for the q of each latent named, one after another.
@@ -72,7 +72,7 @@ def _stepped(
     seen: Projection,
     marginals: Mapping[str, Moments],
     rate: ArrayLike,
-    total: Total,
+    total: Adder,
 ) -> tuple[LatentGP, Moments, Slopes | None]:
     """A latent after its step, or a family after the step of each, and its marginals there.
 
@@ -134,19 +134,19 @@ def _safe_step(
     seen: Projection,
     slope: Moments,
     rate: Array,
-    total: Total,
+    total: Adder,
     look: Callable[[Moments], Slopes],
     before: Slopes,
 ) -> tuple[LatentGP, Moments, Slopes]:
     """A step that is halved while it lowers the bound, and not taken if it still does."""
-    State = tuple[Array, LatentGP, Moments, Slopes, Array]
+    Tried = tuple[Array, LatentGP, Moments, Slopes, Array]
     reached = total(before.value) - latent.kl()
 
-    def lower(state: State) -> Array:
+    def lower(state: Tried) -> Array:
         halved, *_, value = state
         return ~(value >= reached) & (halved < _HALVINGS)
 
-    def halve(state: State) -> State:
+    def halve(state: Tried) -> Tried:
         halved = state[0] + 1
         # Negative curvature counts where that goes well: without it the optimum is missed.
         convex = (halved < _HALVINGS).astype(rate.dtype)

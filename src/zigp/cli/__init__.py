@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from zigp.cli import commands
+from zigp.cli.memory import ADVICE, ran_out
 from zigp.cli.printing import plain
 from zigp.stopping import StopRequest
 
@@ -39,8 +40,6 @@ def main() -> None:
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
-    except MemoryError:
-        sys.exit("Out of memory. Give fewer rows, --inducing less, or a --batch-size.")
     except (ValueError, OSError, FloatingPointError, ImportError) as error:
         if debug:
             raise
@@ -48,6 +47,8 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
+        if ran_out(error):
+            sys.exit(ADVICE)
         sys.exit(
             f"This should not have happened: {type(error).__name__}: {_sentence(error)} Run it "
             "again with --debug, and report what that shows."

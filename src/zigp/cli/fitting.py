@@ -142,7 +142,7 @@ def fit_file(
     _use_checkpoints(model, out, force, process)
     if start is not None:
         model = _going_on(start, model, columns, given)
-    streamed = open_if_large(path, columns, stream, process)
+    streamed = _opened(path, columns, model, start, stream, process)
     if streamed is not None and not hasattr(model, "fit_stream"):
         raise FileError(
             f"{path} would be read block by block, and a hurdle looks at all of its rows at once: "
@@ -155,7 +155,8 @@ def fit_file(
             raise ValueError("--passes counts how often a stream is gone through: add --stream.")
         data = read_data(path, columns, like=None if start is None else model)
     else:
-        data = Data(*streamed.sample(_LOOKED_AT, 0))
+        X, y = streamed.sample(_LOOKED_AT, 0)
+        data = Data(X, y, groups=streamed.groups)
         yield f"{path} has {streamed.rows:,} rows and is read block by block."
     yield from data.notes
     if not is_lattice(data.X) and len(data.X) < 2:
@@ -180,6 +181,26 @@ def fit_file(
         if stopped is not None:
             yield _how_to_go_on(model, stopped)
             raise stopped.__cause__ or stopped
+
+
+def _opened(
+    path: Path | str,
+    columns: Columns,
+    model: Any,
+    start: Path | None,
+    asked: bool | None,
+    process: Process,
+) -> Any:
+    """A stream of the file, if it is to be one; for a model that goes on, of its own columns."""
+    names = [] if start is None else list(getattr(model, "feature_names_in_", ()))
+    if start is None or not names:
+        return open_if_large(path, columns, asked, process)
+    levels = [] if model.table_ is None else [names[c] for c in model.table_.categories]
+    own = Columns(columns.target, inputs=names, categories=levels)
+    streamed = open_if_large(path, own, asked, process)
+    if streamed is not None and columns.named:
+        _refuse_others(start, names, columns.named)
+    return streamed
 
 
 def _fitted(
@@ -258,20 +279,24 @@ def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str])
             "with its own settings: leave it out, or fit anew without --from."
         )
     settings = ["steps", "max_seconds", "batch_size", "verbose"]
-    settings += ["method", "devices", "checkpoint", "resume", "checkpoint_seconds"]
-    settings += ["checkpoint_steps"]
+    settings += ["checkpoint", "resume", "checkpoint_seconds", "checkpoint_steps"]
+    # What has a default stays as it was for the model, unless it was typed.
+    typed = {"method": "method", "divide": "devices", "seed": "random_state"}
+    settings += [setting for option, setting in typed.items() if option in given]
     new = {name: v for name in settings if (v := getattr(wanted, name)) is not None}
-    if "seed" in given:
-        new["random_state"] = wanted.random_state
     return model.set_params(warm_start=True, **new)
 
 
 def _in_its_order(path: Path, model: Any, data: Data) -> Data:
     """The same columns as a model was fitted with."""
     names, have = list(getattr(model, "feature_names_in_", ())), list(data.X.columns)
+    _refuse_others(path, names, have)
+    return Data(data.X[names], data.y)
+
+
+def _refuse_others(path: Path, names: Sequence[str], have: Sequence[str]) -> None:
     if set(have) != set(names):
         raise FileError(f"{path} was fitted with {', '.join(names)}, not with {', '.join(have)}.")
-    return Data(data.X[names], data.y)
 
 
 def _summary(model: Any) -> Iterator[str]:

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import typer
 
+from zigp.cli.memory import ran_out
+
 __all__ = ["ModelError", "using"]
 
 _LONGEST = 300  # characters of what went wrong
 # What is told as it is: mistakes in options and data, and what came from outside.
 _TOLD = (
     typer.BadParameter, typer.Exit, typer.Abort,
-    ValueError, OSError, FloatingPointError, ImportError, MemoryError,
+    ValueError, OSError, FloatingPointError, ImportError,
 )  # fmt: skip
 
 
@@ -33,7 +35,7 @@ def using(path: Path | None) -> Iterator[None]:
     except _TOLD:
         raise
     except Exception as error:
-        if path is None:
+        if path is None or ran_out(error):
             raise
         what = f"{type(error).__name__}: {error}"[:_LONGEST]
         raise ModelError(

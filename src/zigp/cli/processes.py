@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
+from zigp.cli.memory import ADVICE, ran_out
+
 __all__ = ["ALONE", "Process", "joined"]
 
 # Until the others notice that a process has died without a word.
@@ -71,6 +73,13 @@ def joined(
 
 def _leave(process: Process, error: Exception, advice: str) -> NoReturn:
     """End without the others: with one lost, taking leave of them does not work either."""
-    said = f"{str(error).splitlines()[0][:200].rstrip('.')}. {advice}"
-    print(f"Process {process.number} lost another one: {said}", file=sys.stderr, flush=True)
+    print(_why(process, error, advice), file=sys.stderr, flush=True)
     os._exit(1)
+
+
+def _why(process: Process, error: Exception, advice: str) -> str:
+    """What ended a process while others were waiting for it, and what to do."""
+    if ran_out(error):
+        return f"Process {process.number} gives up. {ADVICE}"
+    said = str(error).splitlines()[0][:200].rstrip(".")
+    return f"Process {process.number} lost another one: {said}. {advice}"

@@ -57,9 +57,12 @@ def open_if_large(
 
 
 def _can_be_large(path: Path | str) -> bool:
+    from zigp.files.addresses import ENDINGS
     from zigp.files.kinds import begins, is_zarr
 
     path = Path(path)
     if path.is_file():
         return begins(path, b"PAR1")
-    return path.is_dir() and (is_zarr(path) or any(path.glob("**/*.parquet")))
+    if not path.is_dir():
+        return False
+    return is_zarr(path) or any(one.name.lower().endswith(ENDINGS) for one in path.rglob("*"))

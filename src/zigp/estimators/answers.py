@@ -286,8 +286,7 @@ class Regressor(RegressorMixin, GPSettings):
         (3, 60)
         """
         check_is_fitted(self)
-        check_whole("n_samples", n_samples)
-        return self._draws(X, n_samples, _key(random_state), noise)
+        return self._draws(X, check_whole("n_samples", n_samples), _key(random_state), noise)
 
     @entry_point
     def aggregate(
@@ -314,7 +313,7 @@ class Regressor(RegressorMixin, GPSettings):
         if how not in ("sum", "mean"):
             raise ValueError(f"how must be 'sum' or 'mean', not {how!r}.")
         tail = 0.5 * (1.0 - _probability_level("level", level))
-        if n_samples < 2:
+        if (n_samples := check_whole("n_samples", n_samples)) < 2:
             raise ValueError(f"n_samples must be at least 2 for a spread, not {n_samples!r}.")
         check_is_fitted(self)
         rows = self._checked(X)

@@ -50,7 +50,7 @@ from zigp.training import (
 )
 
 if TYPE_CHECKING:
-    from zigp.streaming import Stream
+    from zigp.streaming import Block, Stream
 
 __all__ = [
     "FIRST_GATE_VARIANCE",
@@ -224,6 +224,12 @@ class SparseGP(GPSettings):
         60
         """
         make_room()
+        if jax.process_count() > 1:
+            raise ValueError(
+                "fit takes all rows, and several processes would count them once each: divide "
+                "them with fit_stream(open_stream(…, part=(jax.process_index(), "
+                "jax.process_count())))."
+            )
         X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "model_")
         if again:
@@ -259,6 +265,11 @@ class SparseGP(GPSettings):
         60
         """
         make_room()
+        if jax.process_count() > 1 and self.random_state is None:
+            raise ValueError(
+                "random_state=None draws another seed in every process, but all must start at the "
+                "same place: give a number."
+            )
         self.units_ = {}
         seed = int(check_random_state(self.random_state).randint(2**31))
         X, y = stream.sample(_SAMPLE, seed, gaps=True)
@@ -293,8 +304,7 @@ class SparseGP(GPSettings):
             number, skip = divmod(first, stream.blocks_per_pass)
             while True:
                 for found in prefetched(stream.blocks(seed, number, skip)):
-                    y = self._as_target(found.y)
-                    rows, y, weight = self._in_model_units(found.X, y, found.weight)[:3]
+                    rows, y, weight = self._of_block(found)
                     weight = weight * stream.blocks_per_pass  # a block stands for all rows
                     yield Batch(Rows(rows.astype(dtype)), y.astype(dtype), weight.astype(dtype))
                 number, skip = number + 1, 0
@@ -306,6 +316,14 @@ class SparseGP(GPSettings):
             ahead, stream.rows, stream.blocks_per_pass, block, size, ",".join(stream.names),
             contents, devices,
         )  # fmt: skip
+
+    def _of_block(self, found: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """A stream's block in the model's units."""
+        try:
+            y = self._as_target(found.y, found.weight)
+            return self._in_model_units(found.X, y, found.weight)[:3]
+        except ValueError as error:
+            raise ValueError(f"In a block of the stream, of shuffled rows: {error}") from error
 
     def _begun(
         self, X: Any, y: Any, sample_weight: Any, column_groups: Any, again: bool
@@ -567,9 +585,17 @@ class SparseGP(GPSettings):
         X = self._as_numbers(X, reset=reset)
         return validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
 
-    def _as_target(self, y: np.ndarray) -> np.ndarray:
+    def _as_target(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """The outputs of a stream's block, as `_checked_pair` would have them."""
         return y
+
+    def _refuse_unsuited(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
+        """An error where the likelihood has no place for what was observed.
+
+        It is asked about all that the bound is evaluated on: when a fit starts or goes on, by
+        `elbo`, and about every block of a stream.
+        """
+        self._exposure_of(X)
 
     def _transformed(self, y: np.ndarray) -> np.ndarray:
         """The outputs on the scale that the model works on, before shifting and dividing."""
@@ -582,6 +608,7 @@ class SparseGP(GPSettings):
 
         p(y) = p(y/scale) / scale for each observation. Missing outputs get weight 0.
         """
+        self._refuse_unsuited(X, y, weight)
         values = ((self._transformed(y) - self.y_offset_) / self.y_scale_).T
         weights = np.where(np.isfinite(values), weight, 0.0)
         shift = -float(np.sum(weights * np.log(np.reshape(self.y_scale_, (-1, 1)))))

@@ -56,11 +56,15 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
                     f"multiclass: y has {len(self.classes_)} classes. Fit one class against the "
                     "rest, for example with sklearn.multiclass.OneVsRestClassifier."
                 )
-        elif unknown := sorted(set(labels.tolist()) - set(self.classes_.tolist())):
-            raise ValueError(f"y holds {unknown[0]!r}, which is not among {self.classes_}.")
-        return rows, self._as_target(labels)
+        return rows, self._as_target(labels, np.ones(len(labels)))
 
-    def _as_target(self, y: np.ndarray) -> np.ndarray:
+    def _as_target(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        if (unknown := (weight > 0) & ~np.isin(y, self.classes_)).any():
+            raise ValueError(
+                f"y holds {np.unique(y[unknown]).tolist()[0]!r}, which is not among "
+                f"{self.classes_}, the classes that training began with. Leave such rows out, or "
+                "fit anew on data that show it."
+            )
         return (y == self.classes_[-1]).astype(float)
 
     def _scaling(

@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp import prediction
-from zigp.data import Layout
+from zigp.data import Layout, refuse_too_large
 from zigp.estimators.answers import ModelRegressor
 from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.latent import LatentGP, family
@@ -98,8 +98,10 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     # -- fitting --------------------------------------------------------------------------------
 
-    def _as_target(self, y: np.ndarray) -> np.ndarray:
-        return y[:, None]
+    def _as_target(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        Y = np.where(weight > 0, y, np.nan)[:, None]  # the padding of a block can be too low
+        self._refuse_too_low(Y)
+        return Y
 
     def _checked_pair(
         self, X: Any, y: Any, *, reset: bool = False
@@ -133,17 +135,23 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray]:
         seen = np.isfinite(y) * weight[:, None]
+        if (unseen := np.flatnonzero(~seen.any(axis=0))).size:
+            raise ValueError(
+                f"Column {unseen[0]} of Y is observed in rows of weight 0 alone: give some of them "
+                "a weight, or leave the column out."
+            )
         values = np.nan_to_num(y)
+        refuse_too_large("Y", values)
         offset = np.sum(seen * values, axis=0) / seen.sum(axis=0)
         scale = np.sqrt(np.sum(seen * (values - offset) ** 2, axis=0) / seen.sum(axis=0))
         return offset, np.where(scale > 0, scale, 1.0)
 
     def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
-        for name, value in (("n_latents", self.n_latents), ("n_restarts", self.n_restarts)):
-            check_whole(name, value)
+        check_whole("n_latents", self.n_latents)
+        restarts = check_whole("n_restarts", self.n_restarts)
         if self.inducing not in ("separate", "one"):
             raise ValueError(f"inducing must be 'separate' or 'one', not {self.inducing!r}.")
-        seeds = np.random.default_rng(sparsity.seed).integers(2**31, size=self.n_restarts)
+        seeds = np.random.default_rng(sparsity.seed).integers(2**31, size=restarts)
         each = (dataclasses.replace(sparsity, seed=int(seed)) for seed in seeds)
         return [self._initial(X, layout, sparsity) for sparsity in each]
 
@@ -278,10 +286,15 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         self._check_back_transform()
         if self.y_transform is None:
             return super()._moments(X)
+        return self._back_transformed(X, self.back_transform)
+
+    def _mean(self, X: ArrayLike) -> np.ndarray:
+        return super()._mean(X) if self.y_transform is None else self._back_transformed(X)[0]
+
+    def _back_transformed(self, X: Any, middle: str = "mean") -> tuple[np.ndarray, np.ndarray]:
         units = (np.reshape(v, (-1, 1)) for v in (self.y_offset_, self.y_scale_))
         out = self._over_rows(X, prediction.back_transformed, *units)
-        mean = out[self.back_transform].T - (self.y_transform == "log1p")
-        return mean, out["sd"].T
+        return out[middle].T - (self.y_transform == "log1p"), out["sd"].T
 
     def _check_back_transform(self) -> None:
         if self.back_transform not in ("mean", "median"):

@@ -14,7 +14,7 @@ from zigp import prediction
 from zigp.data import Layout, refuse_too_large
 from zigp.estimators.answers import ModelRegressor, frame
 from zigp.estimators.base import FIRST_GATE_VARIANCE, ColumnList
-from zigp.families import LOG_AMOUNTS, chosen_family, spread, start_of
+from zigp.families import LOG_AMOUNTS, chosen_family, refuse_unsuited, spread, start_of
 from zigp.initial import KernelSpec, Sparsity
 from zigp.likelihoods import (
     Gated,
@@ -121,6 +121,10 @@ class ZeroInflatedGPRegressor(ModelRegressor):
             X, layout, sparsity, gate_kernel, gate_inputs, variance=FIRST_GATE_VARIANCE
         )
         return zero_inflated_gp(f, g, start.likelihood, layout.exposure)
+
+    def _refuse_unsuited(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
+        super()._refuse_unsuited(X, y, weight)
+        refuse_unsuited(self.likelihood_, y)
 
     def _title(self) -> str:
         return f"{super()._title()} ({self.likelihood_})"

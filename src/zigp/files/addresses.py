@@ -11,9 +11,9 @@ from typing import Any
 from zigp.files.kinds import is_zarr, kind_of
 from zigp.files.problems import FileError, told
 
-__all__ = ["Found", "find"]
+__all__ = ["ENDINGS", "Found", "find"]
 
-_ENDINGS = (".parquet", ".parq", ".pq")
+ENDINGS = (".parquet", ".parq", ".pq")  # of the files of a table in a folder
 _ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")
 _FAR_BUFFER = 2**22  # bytes at once where every request takes its time
 
@@ -92,11 +92,11 @@ def _tables(folder: str, files: list[str]) -> tuple[str, ...]:
     found = [
         name
         for name in files
-        if name.lower().endswith(_ENDINGS) and not Path(name).name.startswith((".", "_"))
+        if name.lower().endswith(ENDINGS) and not Path(name).name.startswith((".", "_"))
     ]
     if not found:
         raise FileError(
-            f"{folder} is a folder that has no files that end in {', '.join(_ENDINGS)}, and is no "
+            f"{folder} is a folder that has no files that end in {', '.join(ENDINGS)}, and is no "
             "Zarr lattice: name the folder of a table's files, or one file."
         )
     return tuple(sorted(found))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zigp.streaming.order import Cut, Orders, Schedule, turns
+from zigp.streaming.order import Cut, Orders, Purpose, Schedule, turns
 from zigp.streaming.sources import Reader, Source
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ class Filling:
         self.blocks = -(-schedule.total // schedule.rows)
         self._run = min(max(schedule.rows // _FEWEST_RUNS, 1), _LONGEST_RUN)
         self._orders = Orders(key)
-        self._starts = np.random.default_rng(key).random((self.blocks, schedule.lanes))
+        rng = np.random.default_rng((*key, Purpose.STARTS))
+        self._starts = rng.random((self.blocks, schedule.lanes))
         self._readers: dict[int, Reader] = {}
         self._tasks: list[Future[None]] = []
 

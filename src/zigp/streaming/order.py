@@ -8,14 +8,27 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
-__all__ = ["Cut", "Orders", "Schedule", "drawn", "shares", "turns"]
+__all__ = ["Cut", "Orders", "Purpose", "Schedule", "drawn", "shares", "turns"]
 
 _FEWEST_PIECES = 64  # that a sample comes from, if there are as many
 _ROWS_PER_SAMPLED = 4  # that those pieces hold, at least
 _MOST_ROWS = 2**25  # that are looked at for a sample: a few seconds
+
+
+class Purpose(IntEnum):
+    """What random numbers are for, the last part of a key: no two draw the same ones.
+
+    None is 0, for NumPy takes a key with zeros at its end for the same key without them.
+    """
+
+    SAMPLE = 1
+    PIECES = 2
+    STARTS = 3
+    ROWS = 4
 
 
 def shares(sizes: np.ndarray, among: int) -> list[np.ndarray]:
@@ -108,7 +121,9 @@ class Orders:
         step = 1 << max(rows.bit_length() - 4, 0)
         size = -(-rows // step) * step
         if (twice := self._drawn.get(size)) is None:
-            twice = np.tile(np.random.default_rng((*self._key, size)).permutation(size), 2)
+            twice = np.tile(
+                np.random.default_rng((*self._key, size, Purpose.ROWS)).permutation(size), 2
+            )
             self._drawn[size] = twice
         turned = twice[int(start * size) :][:size]
         return turned if rows == size else turned[turned < rows]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +24,6 @@ __all__ = ["ParquetSource"]
 
 _UNPACKED = 2**21  # bytes of each column in memory besides its buffer: a page, a dictionary
 _PICKED = 2**16  # rows at once, of which a sample keeps some
-_FOOTERS = 16  # kept in memory: those of a large file take long to read
 _AT_ONCE = 8  # footers of files far away
 
 
@@ -38,7 +37,8 @@ class ParquetSource:
         self, found: Found, target: str, columns: Sequence[str] | None, levels: Collection[str]
     ) -> None:
         self.address, self._found, self._target = found.address, found, target
-        self._footer = lru_cache(_FOOTERS)(self._read_footer)
+        # All are kept: those of a large file take long to read, and rows come from every file.
+        self._footer = cache(self._read_footer)
         with ThreadPoolExecutor(_AT_ONCE) as pool:
             contents = list(pool.map(self._contents, range(len(found.files))))
         types = contents[0][0]

@@ -13,7 +13,7 @@ import numpy as np
 from zigp.files.addresses import find
 from zigp.files.problems import FileError
 from zigp.streaming.filling import Block, Filling
-from zigp.streaming.order import Schedule, drawn, shares
+from zigp.streaming.order import Purpose, Schedule, drawn, shares
 from zigp.streaming.sources import Source
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ class Stream:
         """
         import pandas as pd
 
-        rng = np.random.default_rng([seed, 0])
+        rng = np.random.default_rng((seed, Purpose.SAMPLE))
         found = [
             self._source.pick(piece, rows)
             for piece, rows in drawn(self._source.sizes, n, rng, self._source.in_parts)
@@ -212,7 +212,7 @@ class Stream:
                 "the blocks of stream.read_as(table)."
             )
         key = (seed, pass_number, self.part[0])
-        order = np.random.default_rng(key).permutation(self._pieces)
+        order = np.random.default_rng((*key, Purpose.PIECES)).permutation(self._pieces)
         schedule = Schedule(self._source.sizes, order, self._lanes, self.rows_per_block)
         return self._blocks(Filling(self._source, self._table, schedule, key), skip)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from zigp.batch import Batch
+from zigp.batch import Batch, Lattice
 from zigp.devices import Devices
 from zigp.minibatches import filled_up, longest, whole_batches
 
@@ -52,7 +53,7 @@ class Resident:
         data = jax.tree.map(jnp.asarray, data)
         self.rows = max(float(jnp.count_nonzero(data.weight)), 1.0)
         self.along, self.batch_size = longest(data.at), None
-        if batch_size is None:
+        if batch_size is None or _has_all(data, batch_size):
             data = filled_up(data, parts)
         else:
             data, self.batch_size = whole_batches(data, batch_size, parts)
@@ -64,6 +65,14 @@ class Resident:
 
     def digest(self) -> str:
         return digest_of(self._data)
+
+
+def _has_all(data: Batch, batch_size: int) -> bool:
+    """Whether minibatches of so many would hold everything; padded rows need no room in them."""
+    if isinstance(data.at, Lattice):
+        return batch_size >= prod(data.at.shape)
+    seen = np.reshape(data.weight, (-1, *data.at.shape)).any(axis=0)
+    return batch_size >= int(np.count_nonzero(seen))
 
 
 def digest_of(data: Batch) -> str:

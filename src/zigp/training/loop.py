@@ -108,7 +108,7 @@ class _Training:
         self.plan = Plan(
             settings.schedule, feed.batch_size, feed.along, restarts is not None, natural, devices
         )
-        rate = settings.natural_rate or (1.0 if feed.batch_size is None else _MINIBATCH_RATE)
+        rate = 1.0 if feed.batch_size is None else _MINIBATCH_RATE
         self.rates = (rates_of(model, settings), jnp.asarray(rate))
         self.key = jax.random.key(settings.seed)
         count = restarts or 1

@@ -50,11 +50,12 @@ _NAME_OF = {
 }
 
 
-def check_whole(name: str, value: Any) -> None:
-    """An error if a count is none."""
+def check_whole(name: str, value: Any) -> int:
+    """A count as an int, also where it is 70.0; an error if it is none."""
     number = isinstance(value, int | float | np.integer | np.floating)
     if not (number and 1 <= value < np.inf and value % 1 == 0):
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
+    return int(value)
 
 
 def check_positive(name: str, value: Any) -> None:
@@ -75,20 +76,20 @@ _LOOKS = 101  # at a schedule that is a function, to tell it from others
 class Settings:
     """How to train.
 
-    `method` is `adam` for all parameters, or `natural`: a natural-gradient step of `natural_rate`
-    for every q, then one of Adam for all else. `learning_rate` is one number, with inducing inputs
-    moving at a tenth of it and noise at `noise_pace` times it, or one number for each group of
-    parameters (`variational`, `kernel`, `inducing`, `noise`). `schedule` is `cosine` (down to a
-    hundredth), `constant`, or a function of the finished fraction of the steps that returns a
-    factor. `fixed` names what is not to be learned: `noise`, `kernel`, `variance`, `prior_mean`,
-    `inducing`, `q`, each also for one latent alone (`g.prior_mean`). Training stops early once the
-    bound, averaged over `patience` chunks, differs by less than `tol` per row from that of the
-    chunks before them, or once `max_seconds` have passed.
+    `method` is `adam` for all parameters, or `natural`: a natural-gradient step for every q (a
+    whole one with all data, with minibatches a tenth that falls as scheduled), then one of Adam for
+    all else. `learning_rate` is one number, with inducing inputs moving at a tenth of it and noise
+    at `noise_pace` times it, or one number for each group of parameters (`variational`, `kernel`,
+    `inducing`, `noise`). `schedule` is `cosine` (down to a hundredth), `constant`, or a function of
+    the finished fraction of the steps that returns a factor. `fixed` names what is not to be
+    learned: `noise`, `kernel`, `variance`, `prior_mean`, `inducing`, `q`, each also for one latent
+    alone (`g.prior_mean`). Training stops early once the bound, averaged over `patience` chunks,
+    differs by less than `tol` per row from that of the chunks before them, or once `max_seconds`
+    have passed.
     """
 
     steps: int = 1000
     method: Method = "adam"
-    natural_rate: float | None = None  # 1 with all data, with minibatches 0.1 falling as scheduled
     learning_rate: float | Mapping[str, float] = 0.05
     noise_pace: float = 1.0
     schedule: Schedule = "cosine"
@@ -103,17 +104,13 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("steps", "chunk", "patience", "batch_size"):
             if (value := getattr(self, name)) is not None:
-                check_whole(name, value)
+                object.__setattr__(self, name, check_whole(name, value))
         if self.schedule not in ("cosine", "constant") and not callable(self.schedule):
             raise ValueError(
                 f"schedule must be 'cosine', 'constant' or a function, not {self.schedule!r}."
             )
         if self.method not in ("adam", "natural"):
             raise ValueError(f"method must be 'adam' or 'natural', not {self.method!r}.")
-        if self.natural_rate is not None and not 0 < self.natural_rate <= 1:
-            raise ValueError(
-                f"natural_rate must be above 0 and at most 1, not {self.natural_rate!r}."
-            )
         if not self.tol >= 0:
             raise ValueError(f"tol must not be negative; it is {self.tol!r}.")
         if self.max_seconds is not None and not self.max_seconds > 0:

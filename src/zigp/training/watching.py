@@ -61,7 +61,7 @@ def highest(state: State, restarts: int | None) -> Model:
 
 
 def with_more_jitter(state: State, where: np.ndarray, restarts: int | None) -> State:
-    """Ten times the jitter for the restarts marked."""
+    """Ten times the jitter for the restarts marked, whose summits are to be climbed anew."""
 
     def raised(path: tuple[Any, ...], leaf: Any) -> Any:
         if getattr(path[-1], "name", None) != "jitter":
@@ -71,7 +71,13 @@ def with_more_jitter(state: State, where: np.ndarray, restarts: int | None) -> S
             factor[0] if restarts is None else factor.reshape(-1, *(1,) * (leaf.ndim - 1))
         )
 
-    return jax.tree_util.tree_map_with_path(raised, state)
+    state = jax.tree_util.tree_map_with_path(raised, state)
+    if state.summit is None:
+        return state
+    # A bound that less jitter reached may be out of reach now: no step would ever be accepted.
+    before = state.summit.bound
+    anew = jnp.where(where[0] if restarts is None else where, -jnp.inf, before).astype(before.dtype)
+    return eqx.tree_at(lambda s: s.summit.bound, state, anew)
 
 
 def failure(done: int, bounds: np.ndarray, settings: Settings) -> str:
