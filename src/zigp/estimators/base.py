@@ -44,6 +44,7 @@ from zigp.training import (
     Schedule,
     Settings,
     Streamed,
+    check_whole,
     digest_of,
     train,
     train_restarts,
@@ -295,7 +296,7 @@ class SparseGP(GPSettings):
     def _feed(self, stream: Stream, contents: str, devices: Devices | None) -> Streamed:
         """What a stream has, in the model's units and ready for its steps."""
         every, here = (1, 1) if devices is None else (devices.count, devices.here)
-        batch = self.batch_size or _ROWS_IN_A_STEP
+        batch = check_whole("batch_size", self.batch_size or _ROWS_IN_A_STEP)
         block, size = block_and_step(stream.rows_per_block, batch, every, here)
         stream = stream.in_blocks_of(block * here)
         seed, dtype = self.seed_, self._dtype()
