@@ -192,7 +192,7 @@ def test_what_is_unsuited_is_refused_wherever_it_comes_in(what, untrained, tmp_p
             ask(X, y)
     X.assign(y=y).to_parquet(tmp_path / "rows.parquet")
     stream = open_stream(tmp_path / "rows.parquet", target="y", rows_per_block=16)
-    stream.sample = lambda n, seed: (SOME, suited)
+    stream.sample = lambda n, seed, gaps: (SOME, suited)
     for warm in (True, False):
         with pytest.raises(ValueError, match=f"In a block of the stream, of shuffled.*{words}"):
             model.set_params(warm_start=warm).fit_stream(stream)
