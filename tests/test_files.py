@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import gzip
 import io
+import os
 import pickle
+import stat
 import subprocess
 import sys
 import zipfile
@@ -26,6 +28,7 @@ from safetensors.numpy import save_file
 
 from zigp import files, open_stream
 from zigp.files import FileError, as_numbers, as_times, kind_of, read, read_parts, writing
+from zigp.files.atomic import beside
 from zigp.files.text import check_names
 
 HAS_HDF5 = find_spec("h5py") is not None
@@ -65,6 +68,19 @@ def told(path: Path) -> str:
     assert str(whole.value) == str(parts.value)
     assert str(path) in str(whole.value)
     return str(whole.value)
+
+
+def test_a_file_and_its_new_name_are_on_the_disk_before_they_are_relied_upon(tmp_path, monkeypatch):
+    """First what is in the file, then, once it has its name, the folder that holds the name."""
+    settled = []
+    monkeypatch.setattr("os.fsync", lambda opened: settled.append(os.fstat(opened)))
+    with beside(tmp_path / "kept") as part:
+        part.write_text("all of it")
+        assert settled == []
+    file, folder = settled
+    assert file.st_ino == (tmp_path / "kept").stat().st_ino
+    assert stat.S_ISDIR(folder.st_mode)
+    assert folder.st_ino == tmp_path.stat().st_ino
 
 
 def test_importing_is_cheap():

@@ -60,4 +60,15 @@ def _put(part: Path, path: Path) -> None:
         if old.exists():
             os.rename(old, path)
         raise
+    _settle(path.parent)
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _settle(folder: Path) -> None:
+    """Let new names in a folder outlast a power cut, where the system can."""
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
