@@ -68,6 +68,23 @@ def test_the_number_of_zeros_is_as_expected_only_if_it_is():
     assert "not as expected" in str(wrong)
 
 
+def test_rows_whose_observation_is_missing_are_left_out():
+    some = np.arange(len(Y)) % 3 == 0
+    gaps = np.where(some, np.nan, Y)
+    truth, here, seen = Truth(), X[~some], Y[~some]
+    assert str(checking.zero_count(truth, X, gaps)) == str(checking.zero_count(truth, here, seen))
+    for check in (checking.coverage, checking.reliability):
+        pd.testing.assert_frame_equal(check(truth, X, gaps), check(truth, here, seen))
+    assert checking.score_table(truth, X, gaps) == checking.score_table(truth, here, seen)
+    assert checking.morans_i(gaps, X) == checking.morans_i(seen, here)
+    frame = pd.DataFrame(X, columns=["x"])
+    pd.testing.assert_frame_equal(
+        checking.coverage(truth, frame, gaps), checking.coverage(truth, here, seen)
+    )
+    with pytest.raises(ValueError, match="Every observation is missing"):
+        checking.coverage(truth, X, np.full(len(Y), np.nan))
+
+
 def test_intervals_cover_what_they_say():
     found = checking.coverage(Truth(), X, Y, (0.5, 0.9))
     assert list(found.index) == [0.5, 0.9]

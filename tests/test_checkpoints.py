@@ -238,6 +238,8 @@ def test_checkpoints_are_as_far_apart_as_was_asked_for(how_often, when, tmp_path
         ({"checkpoint_seconds": -1}, "checkpoint_seconds must be a number above 0, not -1"),
         ({"checkpoint_steps": 0.5}, "checkpoint_steps must be a whole number of at least 1"),
         ({"checkpoint": None, "resume": True}, "give checkpoint too"),
+        ({"random_state": None}, "random_state=None starts elsewhere at every fit"),
+        ({"random_state": np.random.RandomState(0)}, "give a number"),
     ],
 )
 def test_impossible_ways_of_keeping_checkpoints_are_named(settings, message, tmp_path):
@@ -319,6 +321,23 @@ def test_where_all_checkpoints_are_damaged_training_starts_anew_and_says_so(
     )  # fmt: skip
     assert steps == list(range(stop + 50, 250, 50))  # the damaged ones are not in the way
     same(again.model, train(random_zigp(0), data, TWO_HUNDRED).model)
+
+
+def test_a_checkpoint_that_cannot_be_read_now_is_not_taken_for_damaged(
+    interrupted, tmp_path, monkeypatch
+):
+    """A disk that fails for a moment: nothing starts anew, nothing is removed."""
+    folder = tmp_path / "kept"
+    shutil.copytree(interrupted, folder)
+
+    def failing(*_: object, **__: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    kept = Checkpoints(folder, resume=True)
+    monkeypatch.setattr(checkpoints, "safe_open", failing)
+    with pytest.raises(OSError, match="Input/output error"):
+        train(random_zigp(0), masked(0)[0], TWO_HUNDRED, checkpoints=kept)
+    assert len(kept.found()) == 2
 
 
 def test_checkpoints_of_another_fit_are_refused(tmp_path):
@@ -493,6 +512,20 @@ def test_two_fits_do_not_share_a_folder(tmp_path):
     assert not folder.exists()
 
 
+def test_who_is_done_leaves_what_another_fit_has_begun_to_use(interrupted, tmp_path):
+    """Between the end of one and its saving another can start, with resume."""
+    folder = tmp_path / "kept"
+    shutil.copytree(interrupted, folder)
+    done = Checkpoints(folder, resume=True)
+    with Checkpoints(folder, resume=True).alone():
+        done.clear()
+        assert len(done.found()) == 2
+    done.clear()
+    assert not folder.exists()
+    done.clear()  # of a fit so short that it wrote none
+    assert not folder.exists()
+
+
 def test_a_file_that_is_not_ours_stays_where_it_is(tmp_path):
     for name in ("lock", ".lock", ".step-of-mine.part", "notes"):
         (tmp_path / name).write_text("mine")
@@ -538,6 +571,56 @@ def test_force_beside_a_running_fit_leaves_it_what_it_has(part, tmp_path):
         assert left.exists()
     discard(folder)
     assert not left.exists()
+
+
+def test_force_loses_nothing_where_the_command_is_wrong(tmp_path):
+    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
+    left = tmp_path / "rain.zigp.checkpoint" / "step-000000050.checkpoint"
+    left.parent.mkdir()
+    left.write_text("of last night")
+    words = ["fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--force"]
+    for wrong in (["fit", "rian.csv", *words[2:]], [*words, "--inputs", "z"]):
+        assert in_process(wrong, tmp_path).code != 0
+        assert left.exists()
+
+
+def test_the_model_is_saved_before_anything_is_said_of_it(tmp_path, monkeypatch):
+    """Whoever read what it prints may be gone."""
+    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
+    words = ["fit", "rain.csv", "--target", "y", "--inducing", "6", "--steps", "100", "--quiet"]
+
+    def gone(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("zigp.cli.fitting._summary", gone)
+    in_process([*words, "--out", "rain.zigp"], tmp_path)
+    assert load(tmp_path / "rain.zigp").n_iter_ == 100
+
+
+def test_a_fit_that_fails_late_stays_where_its_checkpoints_are(tmp_path, monkeypatch):
+    """What it had learned is kept, with a word of what to try, and can be gone on from."""
+    advance, data = loop.advance, masked(0)[1]
+
+    def failing(state, *args):
+        state = advance(state, *args)
+        late = state.step > 100
+        return replace_bounds(state, jnp.where(late, jnp.nan, state.bounds))
+
+    def replace_bounds(state, bounds):
+        return State(**{**vars(state), "bounds": bounds})
+
+    monkeypatch.setattr(loop, "advance", failing)
+    kept = Checkpoints(tmp_path / "c", steps=1)
+    fit = train(random_zigp(0), data, SETTINGS["adam"], checkpoints=kept)
+    assert fit.failed
+    assert len(fit.bounds) == 100
+    assert [path.name[5:14] for path in kept.found()] == ["000000100", "000000050"]
+    monkeypatch.undo()
+    again = train(
+        random_zigp(0), data, SETTINGS["adam"], checkpoints=Checkpoints(tmp_path / "c", resume=True)
+    )
+    assert not again.failed
+    same(again.model, train(random_zigp(0), data, SETTINGS["adam"]).model)
 
 
 def test_a_fit_that_fails_leaves_nothing_to_go_on_from(tmp_path):

@@ -408,6 +408,7 @@ def test_codes_with_leading_zeros_stay_text_if_one_is_text(tmp_path):
         (b'a,b\n"x\ny",2\n1\n', "line 4: 1 fields where the header has 2"),
         (b"a;b\n1;2\n1\n", "quote text that has a ';' in it"),
         (b'a,b\n1,2\n"x,2\n3,4\n', "line 3: a quote is not closed"),
+        (b"a,b\n1,2\n3," + b"x" * 200_000 + b"\n", "line 3: a field has more than 131,072 char"),
         (b'a,b\n1,"x"y\n', "line 2: a quote is not closed, or text follows it"),
         (b"a,b\r1,2\r", "line 1: .* lone carriage return"),
         ("a,b\n1,Ås\n".encode("latin-1"), "line 2, byte 3: 0xc5 is not UTF-8. Save the file as"),
@@ -555,6 +556,21 @@ def test_lattices_that_claim_more_than_memory_are_refused_unread(kind, tmp_path)
     with pytest.raises(FileError, match=r"claims 8\.8e\+03 GB, of which 8\.8e\+03 GB in 'rain'"):
         read(path)
     assert read(path, lazy=True).sizes == {"lat": 1 << 20, "lon": 1 << 20}
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv.gz"])
+def test_tables_that_repeat_themselves_are_refused_where_they_outgrow_memory(
+    ending, tmp_path, monkeypatch
+):
+    """Parquet before any of it is read; text once its rows were counted. In parts both are read."""
+    path = tmp_path / f"rain{ending}"
+    frame = pd.DataFrame({"x": np.ones(100_000), "y": 0.0})
+    frame.to_parquet(path) if ending == ".parquet" else frame.to_csv(path, index=False)
+    assert path.stat().st_size < 20_000
+    monkeypatch.setattr("zigp.files.sizes._memory", lambda: 3e6)
+    with pytest.raises(FileError, match=r"claims 0\.0016 GB, of which 0\.0008 GB in 'x'; 0\.0015"):
+        read(path)
+    assert sum(len(part) for part in read_parts(path, 30_000)) == 100_000
 
 
 @pytest.mark.parametrize("kind", ["zarr", "netcdf"])

@@ -29,6 +29,11 @@ def test_enough_were_tried_and_caught_in_every_room():
     assert all(caught(counts) >= LEAST_CAUGHT for counts in results.values())
 
 
+def test_what_was_tried_are_mutants_of_the_code_as_it_is():
+    made = {room: counts["made"] for room, counts in read_results().items()}
+    assert made == {room: len(mutants_of(room)) for room in ROOMS}, "run make mutants again"
+
+
 def test_every_survivor_is_explained_and_nothing_else():
     results = read_results()
     assert all(len(counts["survivors"]) == counts["survived"] for counts in results.values())

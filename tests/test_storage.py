@@ -174,6 +174,12 @@ def test_other_files_are_told_so(tmp_path, content):
         zigp.load(path)
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there are no devices to read from")
+def test_what_has_no_end_is_no_model():
+    with pytest.raises(ValueError, match="is not a file: give the model that"):
+        storage.load("/dev/zero")
+
+
 def test_other_safetensors_are_told_so(tmp_path):
     save_file({"w": np.ones(3)}, tmp_path / "w.safetensors", metadata={"made": "elsewhere"})
     with pytest.raises(ValueError, match="is not a zigp model"):

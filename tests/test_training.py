@@ -169,6 +169,13 @@ def test_a_time_budget_decides_how_many_steps_are_next(monkeypatch):
     np.testing.assert_allclose(fit.times, np.arange(12))
 
 
+@pytest.mark.parametrize("budget", [np.inf, 1e308])
+def test_a_budget_without_end_ends_nothing(budget):
+    fit = train(random_zigp(4), masked()[0], Settings(steps=120, max_seconds=budget, tol=0.0))
+    assert len(fit.bounds) == 120
+    assert Settings(max_seconds=np.inf) == Settings()
+
+
 def test_progress_tells_steps_bound_and_time_left():
     seen = []
     train(random_zigp(5), masked()[0], Settings(steps=120, tol=0.0), seen.append)
@@ -259,7 +266,7 @@ def test_new_row_counts_and_step_counts_do_not_recompile():
         ({"batch_size": 2.5}, "batch_size must be a whole number"),
         ({"schedule": "linear"}, "schedule must be"),
         ({"tol": -1.0}, "tol must not be negative"),
-        ({"max_seconds": 0}, "max_seconds must be positive"),
+        ({"max_seconds": 0}, "max_seconds must be a number above 0"),
         ({"learning_rate": -0.1}, "learning_rate must be a number of at least 0"),
         ({"learning_rate": {"kernel": 0.1}}, "it must name variational, kernel, inducing, noise"),
     ],

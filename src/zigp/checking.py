@@ -1,6 +1,7 @@
 """Whether a fitted model can be believed: checks of what it predicts against what was observed.
 
-Everything here asks an estimator only what any user can ask it.
+Everything here asks an estimator only what any user can ask it. Rows whose observation is missing
+(NaN) are left out.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ def zero_count(
     >>> zero_count(model, X, y, tol=0.1).observed
     31
     """
-    observed = int(np.sum(np.abs(np.asarray(y, float)) <= tol))
+    X, values = _observed(X, y)
+    observed = int(np.sum(np.abs(values) <= tol))
     expected = float(np.sum(model.prob_zero(X, tol)))
     draws = model.sample(X, n_samples, random_state=random_state)
     counts = np.sum(np.abs(draws) <= tol, axis=tuple(range(1, draws.ndim)))
@@ -102,7 +104,7 @@ def coverage(
     """
     import pandas as pd
 
-    values, found = np.asarray(y, float), []
+    (X, values), found = _observed(X, y), []
     for level in levels:
         inside = model.predict_interval(X, level)
         within = (inside["lower"].to_numpy() <= values) & (values <= inside["upper"].to_numpy())
@@ -123,8 +125,9 @@ def reliability(
     """
     import pandas as pd
 
+    X, values = _observed(X, y)
     p = 1.0 - model.prob_zero(X, tol)
-    on = np.abs(np.asarray(y, float)) > tol
+    on = np.abs(values) > tol
     table = pd.DataFrame({"predicted": p, "observed": on.astype(float)})
     part = np.minimum((p * bins).astype(int), bins - 1)
     grouped = table.groupby(part)
@@ -148,7 +151,7 @@ def score_table(
     >>> score_table(model, X, y, resolution=0.1)["f1"] > 0.9
     True
     """
-    values = np.asarray(y, float)
+    X, values = _observed(X, y)
     mean, sd = model.predict(X, return_std=True)
     positive, far = bool(np.all(values >= 0)), 12.0 * sd
     reach = np.maximum(values, mean) + far
@@ -175,6 +178,15 @@ def score_table(
     with suppress(ValueError):  # without a resolution only an atom has a probability
         found["brier"] = float(np.mean((1.0 - model.prob_zero(X, tol) - on) ** 2))
     return found
+
+
+def _observed(X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
+    """The rows that have an observation, and those observations."""
+    values = np.asarray(y, float)
+    seen = ~np.isnan(values)
+    if not seen.any():
+        raise ValueError("Every observation is missing: there is nothing to compare with.")
+    return (X, values) if seen.all() else (_safe_indexing(X, seen), values[seen])
 
 
 # ---------------------------------------------------------------------------------------------
@@ -217,11 +229,10 @@ def morans_i(
     """
     from sklearn.neighbors import NearestNeighbors
 
-    z = np.asarray(residuals, float)
+    where, z = _observed(_numbers(coordinates).reshape(len(np.asarray(residuals)), -1), residuals)
     z = z - z.mean()
     if not z.any():
         return MoransI(0.0, -1.0 / (len(z) - 1), 1.0)
-    where = _numbers(coordinates).reshape(len(z), -1)
     spread = where.std(axis=0)
     where = where / np.where(spread > 0, spread, 1.0)
     near = NearestNeighbors(n_neighbors=min(neighbours, len(z) - 1)).fit(where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,14 +16,17 @@ _LINES = 5  # how many lines a fit writes where there is no terminal
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Callable[[Progress], None]]:
-    """A callback for the trainer that shows steps, bound, its gain and the time left."""
+    """A callback for the trainer that shows steps, bound, its gain and the time left.
+
+    A fit goes on where nothing can be shown any longer: its terminal closed, or a log's disk full.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as Bar
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _lines(title, console.file.write)
+        yield _if_possible(_lines(title, console.file.write))
         return
     columns = (
         TextColumn("{task.description}"),
@@ -31,17 +34,30 @@ def progress_bar(title: str) -> Iterator[Callable[[Progress], None]]:
         TextColumn("{task.completed:.0f}/{task.total:.0f} steps"),
         TextColumn("{task.fields[state]}"),
     )
-    with Bar(*columns, console=console) as bar:
-        task = bar.add_task(title, total=1, state="compiling")
+    bar = Bar(*columns, console=console, auto_refresh=False)
+    task = bar.add_task(title, total=1, state="compiling")
 
-        def show(progress: Progress) -> None:
-            state = f"bound {progress.bound:,.1f} ({progress.gain:+,.1f})"
-            left = f"{progress.seconds_left:.0f} s left"
-            bar.update(
-                task, total=progress.steps, completed=progress.step, state=f"{state}  {left}"
-            )
+    def show(progress: Progress) -> None:
+        state = f"bound {progress.bound:,.1f} ({progress.gain:+,.1f})"
+        left = f"{progress.seconds_left:.0f} s left"
+        done, of = progress.step, progress.steps
+        bar.update(task, completed=done, total=of, state=f"{state}  {left}", refresh=True)
 
-        yield show
+    with suppress(OSError):
+        bar.start()
+    try:
+        yield _if_possible(show)
+    finally:
+        with suppress(OSError):
+            bar.stop()
+
+
+def _if_possible(show: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    def shown(progress: Progress) -> None:
+        with suppress(OSError):
+            show(progress)
+
+    return shown
 
 
 def _lines(title: str, write: Callable[[str], object]) -> Callable[[Progress], None]:

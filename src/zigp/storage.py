@@ -108,7 +108,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> np.array_equal(load("model.zigp").predict(X), model.predict(X))
     True
     """
-    path, raw = Path(path), Path(path).read_bytes()
+    path = Path(path)
+    if path.exists() and not path.is_file():  # a device has no end
+        raise ValueError(f"{path} is not a file: give the model that `save` wrote.")
+    raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     header = _checked_header(path, raw[8 : 8 + length], length, len(raw))
     try:

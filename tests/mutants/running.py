@@ -116,6 +116,7 @@ def _command(room: str, copy: Path) -> str:
         [
             "env", f"JAX_COMPILATION_CACHE_DIR={_compiled(copy)}",
             sys.executable, "-m", "pytest", "-x", "-q", "-n0",
+            "-m", "not peers",  # slow ones that are named are meant
             "-p", "no:randomly", "-p", "no:cacheprovider", "-p", "no:cov",
             "-c", str(copy / "pyproject.toml"), "--rootdir", str(copy),
             "-o", f"pythonpath={copy / 'src'}",

@@ -139,7 +139,7 @@ def fit_file(
     if isinstance(path, Path) and Path(out).resolve() == path.resolve():
         raise FileError(f"--out {out} is the data: choose another name for the model.")
     check_writable(out, force or model.resume, endings=())
-    _use_checkpoints(model, out, force, process)
+    left = _use_checkpoints(model, out, force)
     if start is not None:
         model = _going_on(start, model, columns, given)
     streamed = _opened(path, columns, model, start, stream, process)
@@ -165,6 +165,8 @@ def fit_file(
         model = in_groups(model, columns, data)
     elif not is_lattice(data.X):
         data = _in_its_order(start, model, data)
+    if left is not None and process.first:  # not before: what was typed wrongly loses nothing
+        discard(left)
     with kept_until_done():
         stopped = _fitted(model, data if streamed is None else None, streamed, passes)
         if streamed is not None or not is_lattice(data.X):
@@ -174,13 +176,14 @@ def fit_file(
             "space": list(columns.space),
             "time": columns.time,
         }
+        told = []
         if process.first and model.__sklearn_is_fitted__():
-            yield from _summary(model)
-            _save(model, out)
-            yield f"Saved {out}."
+            _save(model, out)  # before it is told: perhaps nobody is left to listen
+            told = [*_summary(model), f"Saved {out}."]
         if stopped is not None:
-            yield _how_to_go_on(model, stopped)
+            yield from [*told, _how_to_go_on(model, stopped)]
             raise stopped.__cause__ or stopped
+    yield from told
 
 
 def _opened(
@@ -240,8 +243,11 @@ def _checkpoints_in(folder: Path) -> list[Path]:
     return list(folder.rglob("step-*.checkpoint"))
 
 
-def _use_checkpoints(model: Any, out: str, force: bool, process: Process) -> None:
-    """Write checkpoints beside the model, from which an interrupted fit goes on."""
+def _use_checkpoints(model: Any, out: str, force: bool) -> Path | None:
+    """Write checkpoints beside the model, from which an interrupted fit goes on.
+
+    What an earlier fit left there, if this one is to start anew.
+    """
     folder = Path(f"{out}.checkpoint")
     left = _checkpoints_in(folder)
     if left and not model.resume and not force:
@@ -254,9 +260,8 @@ def _use_checkpoints(model: Any, out: str, force: bool, process: Process) -> Non
             f"There is nothing to resume: no checkpoint in {folder} is left of an interrupted fit. "
             "Leave --resume out."
         )
-    if left and not model.resume and process.first:
-        discard(folder)
     model.set_params(checkpoint=str(folder))
+    return folder if left and not model.resume else None
 
 
 def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str]) -> Any:

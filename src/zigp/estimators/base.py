@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from math import prod
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import jax
@@ -411,6 +412,11 @@ class SparseGP(GPSettings):
             if self.resume:
                 raise ValueError("resume=True needs the folder to go on from: give checkpoint too.")
             return None
+        if not isinstance(self.random_state, Integral):
+            raise ValueError(
+                f"random_state={self.random_state!r} starts elsewhere at every fit, so none could "
+                "go on from a checkpoint: give a number."
+            )
         return Checkpoints(
             self.checkpoint,
             seconds=self.checkpoint_seconds,

@@ -14,7 +14,7 @@ import numpy as np
 from zigp.files.addresses import Found, find
 from zigp.files.kinds import begins, unpacked
 from zigp.files.problems import FileError, told
-from zigp.files.sizes import refuse_beyond_memory
+from zigp.files.sizes import refuse_beyond_memory, refuse_many_rows
 from zigp.files.text import MISSING, check_names, layout_of
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _dataset(found: Found, lazy: bool) -> xr.Dataset:
     # Without dask what is lazy is at least not read before it is looked at.
     chunks: Any = {} if lazy and find_spec("dask") else None
     engine = None if found.kind == "zarr" else _engine(Path(found.address))
-    refuse_beyond_memory(found.address, found.kind, lazy=lazy)
+    refuse_beyond_memory(found, lazy=lazy)
     if engine is None:
         dataset = xr.open_zarr(found.address, chunks=chunks, consolidated=False)
     else:
@@ -114,11 +114,13 @@ def _table(
     if found.kind == "parquet":
         return partial(_parquet_parts, found)
     path = Path(found.address)
-    return partial(_csv_parts, path, layout_of(path), text)
+    return partial(_csv_parts, path, *layout_of(path), text)
 
 
 def _parquet_parts(found: Found, rows: int | None, types: dict[str, Any]) -> Iterator[pd.DataFrame]:
     names, empty = list[str](), True
+    if rows is None:
+        refuse_beyond_memory(found)
     for name in found.files:
         with told("read", name), found.reading(name) as file:
             here = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
@@ -144,6 +146,7 @@ def _parquet_parts(found: Found, rows: int | None, types: dict[str, Any]) -> Ite
 def _csv_parts(
     path: Path,
     layout: dict[str, Any],
+    count: int,
     text: Callable[[str], bool],
     rows: int | None,
     types: dict[str, Any],
@@ -151,7 +154,8 @@ def _csv_parts(
     import pandas as pd
 
     kept = [name for name in layout["names"] if text(name)]
-
+    if rows is None:
+        refuse_many_rows(str(path), layout["names"], count)
     with told("read", path), unpacked(path) as file:
         reader = pd.read_csv(
             file,

@@ -22,26 +22,26 @@ _LONGEST_LINE = 1 << 26  # bytes: what is small when packed could fill all memor
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 
 
-def layout_of(path: Path) -> dict[str, Any]:
-    """How a CSV file is laid out, in pandas' words, after all of it was looked at."""
+def layout_of(path: Path) -> tuple[dict[str, Any], int]:
+    """How a CSV file is laid out, in pandas' words, and its rows, after all of it was looked at."""
     sep, decimal = _delimiter(path), "."
     rows = _rows(path, sep)
     line, header = next(rows, (0, []))
     if not header:
         raise FileError(f"{path} is empty: it needs a line of column names, and rows.")
-    names, last = [name.strip() for name in header], line
+    names, count = [name.strip() for name in header], 0
     check_names(f"{path}, line {line}", names)
-    for last, fields in rows:
+    for count, (line, fields) in enumerate(rows, 1):
         if len(fields) != len(names):
             raise FileError(
-                f"{path}, line {last}: {len(fields)} fields where the header has {len(names)}. "
+                f"{path}, line {line}: {len(fields)} fields where the header has {len(names)}. "
                 f"Mend the line, or quote text that has a {sep!r} in it."
             )
         if sep == ";" and decimal == "." and any(map(_DECIMAL_COMMA.fullmatch, fields)):
             decimal = ","
-    if last == line:
+    if not count:
         raise FileError(f"{path} has a header but no rows: there is nothing to use.")
-    return {"sep": sep, "decimal": decimal, "names": names}
+    return {"sep": sep, "decimal": decimal, "names": names}, count
 
 
 def check_names(place: str, names: list[str]) -> None:
@@ -72,7 +72,13 @@ def _rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
                     width = width or len(fields)
                     yield line, fields
                 line = reader.line_num + 1
-        except csv.Error:
+        except csv.Error as error:
+            if "field limit" in str(error):
+                raise FileError(
+                    f"{path}, line {line}: a field has more than {csv.field_size_limit():,} "
+                    "characters, which no number, time or level has. Leave its column out, or look "
+                    "for a quote that is not closed."
+                ) from None
             raise FileError(
                 f"{path}, line {line}: a quote is not closed, or text follows it, or lines end in "
                 "a lone carriage return. Mend the line, or export the file again."

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from zigp.files.addresses import Found
 from zigp.files.problems import FileError, told
 from zigp.files.sizes import refuse_beyond_memory, refuse_many_chunks
 from zigp.lattices import axes_of
@@ -127,7 +128,7 @@ def _opened(address: str, target: str, columns: Sequence[str] | None) -> Any:
     """The target, of which nothing is read before it is looked at."""
     import xarray as xr
 
-    refuse_beyond_memory(address, "zarr", lazy=True)
+    refuse_beyond_memory(Found(address, "zarr"), lazy=True)
     dataset = xr.open_zarr(address, chunks=None, consolidated=False)
     if target not in dataset.data_vars:
         have = ", ".join(map(str, dataset.data_vars)) or "only axes"

@@ -8,7 +8,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from safetensors.numpy import save as written_tensors
 
 from zigp.files.atomic import beside
 from zigp.files.digest import digest
-from zigp.training.locks import LOCK, locked, remove_empty
+from zigp.training.locks import LOCK, locked
 from zigp.training.settings import check_positive, check_whole
 
 __all__ = ["Checkpoints", "discard", "fingerprint", "kept_until_done", "when_done"]
@@ -151,7 +151,7 @@ class Checkpoints:
         for path in (found := self.found()):
             try:
                 record, arrays = _read(path)
-            except (SafetensorError, OSError, KeyError, ValueError):
+            except (SafetensorError, KeyError, ValueError):
                 continue
             if record["fingerprint"] != mark:
                 raise ValueError(
@@ -176,9 +176,11 @@ class Checkpoints:
             when_done(self._remove)
 
     def _remove(self) -> None:
-        for path in self.found():
-            path.unlink(missing_ok=True)
-        remove_empty(self.folder)
+        if not self.folder.exists():
+            return
+        with suppress(ValueError), locked(self.folder):  # another fit may have begun here meanwhile
+            for path in self.found():
+                path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -215,7 +215,7 @@ class _Training:
             return count
         # The first steps are few, and show how many more there is time for.
         left, pace = settings.max_seconds - self.log.elapsed, self.log.elapsed / max(done, 1)
-        return min(count, max(int(left / pace), 1) if done else _FIRST_STEPS)
+        return min(count, int(max(min(left / pace, count), 1)) if done else _FIRST_STEPS)
 
     def _settled(self) -> str | None:
         """Why training ends here, if the bound has stopped rising."""

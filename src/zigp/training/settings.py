@@ -113,8 +113,10 @@ class Settings:
             raise ValueError(f"method must be 'adam' or 'natural', not {self.method!r}.")
         if not self.tol >= 0:
             raise ValueError(f"tol must not be negative; it is {self.tol!r}.")
-        if self.max_seconds is not None and not self.max_seconds > 0:
-            raise ValueError(f"max_seconds must be positive, not {self.max_seconds!r}.")
+        if self.max_seconds is not None:
+            check_positive("max_seconds", self.max_seconds)
+            if self.max_seconds == np.inf:
+                object.__setattr__(self, "max_seconds", None)
         for group, rate in self.rates().items():
             if not (np.isfinite(rate) and rate >= 0):
                 raise ValueError(
