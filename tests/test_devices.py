@@ -63,6 +63,12 @@ def same_path(model, data, **settings):
     alone = train(model, data, settings)
     close(train(model, data, settings, devices=devices).bounds, alone.bounds, 1e-9)
 
+def same_bits(model, data):
+    for more in ({}, {"method": "natural"}, {"batch_size": 8}):
+        settings = Settings(steps=12, tol=0.0, **more)
+        one, other = (train(model, data, settings, devices=devices) for _ in range(2))
+        jax.tree.map(np.testing.assert_array_equal, (one.model, one.bounds), (other.model, other.bounds))
+
 def minibatches(model, data):
     fit = train(model, data, Settings(steps=12, batch_size=8, tol=0.0), devices=devices)
     assert np.isfinite(fit.bounds).all() and fit.bounds[-3:].mean() > fit.bounds[:3].mean()
@@ -93,6 +99,7 @@ print("the same")
         "same_path(random_zigp(0), lattice, method='natural')",
         "same_path(random_zigp(0), rows)",
         "same_path(*network, method='natural')",
+        "same_bits(random_zigp(0), rows)",
         "minibatches(random_zigp(0), rows)",
         "restarts(rows)",
     ],

@@ -57,6 +57,17 @@ def constant(columns: list[int]) -> np.ndarray:
     return held
 
 
+def lattice(sites: int, hours: int) -> tuple[np.ndarray, np.ndarray, dict]:
+    """Rain at all of these sites and hours, an inducing point at each."""
+    rng = np.random.default_rng(1)
+    places = rng.uniform([46, 6], [48, 10], (sites, 2))
+    cells = np.array([[*place, hour] for place in places for hour in range(hours)])
+    wet = np.sin(cells[:, 2] / 6 + 4 * cells[:, 0]) > 0.2
+    groups = {"place": [0, 1], "time": [2]}
+    y = np.where(wet, 2 + np.cos(3 * cells[:, 0]), 0.0)
+    return cells, y, {"column_groups": groups, "n_inducing": None}
+
+
 # trouble: (X, y, settings). All of the first share the compiled programs of a plain fit.
 TROUBLE = {
     "duplicate rows": (np.repeat(X[:12], 10, axis=0), np.repeat(Y[:12], 10), {}),
@@ -84,6 +95,8 @@ OF_OTHER_SHAPES = {
     "99.9 % zeros": (observed(1000)[0], at(3, 3.0, np.zeros(1000)), {}),
     "constant inputs": (constant([0, 1, 2]), Y, {}),
     "fewer rows than inducing points": (X[:6], Y[:6], {}),
+    "a lattice with a single site": lattice(1, 60),
+    "a lattice with a single hour": lattice(60, 1),
 }  # fmt: skip
 IN_FLOAT32 = {
     "X in units of 1e-30, in float32": (1e-30, FloatingPointError, "columns of X in extreme units"),
@@ -176,6 +189,9 @@ def _check(name: str, what: str, model, mean: np.ndarray, y: np.ndarray) -> None
                 assert np.shape(latent.q_mean)[-1] == len(y)
         case "a single site":
             assert np.corrcoef(mean, seen)[0, 1] > 0.5
+        case "a lattice with a single site" | "a lattice with a single hour":
+            assert getattr(model, "regressor_", model).layout_.names == ("place", "time")
+            assert np.corrcoef(mean, seen)[0, 1] > 0.85
         case "a single hour":
             assert np.corrcoef(mean, seen)[0, 1] > 0.1
 
@@ -291,7 +307,13 @@ def test_trouble_at_the_command_line(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["a single site", "a single hour", "constant inputs"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        *("a single site", "a single hour", "constant inputs"),
+        *("a lattice with a single site", "a lattice with a single hour"),
+    ],
+)
 def test_trouble_at_the_command_line_with_default_settings(tmp_path, what):
     typed(tmp_path, what)
 
