@@ -54,6 +54,7 @@ BARS = (
     Bar("streamed pass / reading plus computing alone", "streaming", ("ratio",), 1.3),
     Bar("peak memory of the streamed pass, MB", "streaming", ("peak_mb",), 2000),
 )  # fmt: skip
+WITHOUT_BARS = {"floor", "trainers", "compile_network", "stranger", "cube"}
 
 
 def read(folder: Path = RESULTS) -> dict[str, Any]:
@@ -77,6 +78,13 @@ def failures(results: dict[str, Any]) -> list[Bar]:
     return [bar for bar, _, verdict in judged(results) if verdict in ("fails", "missing")]
 
 
+def nowhere(results: dict[str, Any]) -> list[str]:
+    """What `make bench` measures and does not say on which machine, or with which versions."""
+    names = {bar.file for bar in BARS} | WITHOUT_BARS
+    said = {name: results.get(name, {}).get("on", {}) for name in names}
+    return sorted(name for name, on in said.items() if not {"cpu", "versions"} <= on.keys())
+
+
 def was_busy(found: Any) -> bool:
     """Whether more than half of the cores had other work when a measurement began."""
     on = found.get("on", {}) if isinstance(found, dict) else {}
@@ -91,7 +99,9 @@ def main(folder: Path = RESULTS) -> int:
         print(f"{verdict:16s}{shown:>8s}  {bar.what} (at most {bar.most:.3g}{aim})")
     if busy := [name for name, found in results.items() if was_busy(found)]:
         print(f"Not to be relied on, as the machine had other work: {', '.join(busy)}.")
-    return 1 if failures(results) else 0
+    if without := nowhere(results):
+        print(f"Not known where it was measured, so run make bench again: {', '.join(without)}.")
+    return 1 if failures(results) or without else 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ NAMES = {"zigp": "zigp", "gpytorch": "GPyTorch", "gpflow": "GPflow"}
 STANDS_ON = {"zigp": "jax", "gpytorch": "torch", "gpflow": "tensorflow"}
 
 FOLD = """A fold of the precipitation data, with the paper's lattice; natural gradients have the
-rates of the comparison above. The whole fit is all but compilation:"""
+rates of the comparison above. The whole fit is all but compilation. Each takes all of its steps; of
+several optima rounding decides which is found, so that the two precisions can end apart:"""
 
 Result = dict[str, Any]
 

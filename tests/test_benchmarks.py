@@ -62,6 +62,7 @@ def test_no_seconds_are_typed_in_the_page():
 
 def test_made_up_results_within_the_bars_pass_and_above_one_fail(tmp_path):
     good = {
+        **dict.fromkeys(check.WITHOUT_BARS, {}),
         "gradient": {"ratio": 0.12},
         "scattered": {"diagonal": {"ratio": 0.9}, "dense": {"ratio": 0.9}},
         "memory": {"peak_mb": 900.0},
@@ -82,6 +83,8 @@ def test_made_up_results_within_the_bars_pass_and_above_one_fail(tmp_path):
     assert exit_code(tmp_path / "good", good) == 0
     for name, result in bad.items():
         assert exit_code(tmp_path / name, good | {name: result}) == 1, name
+    for name in good:  # as it was measured before results said where
+        assert exit_code(tmp_path / name, good | {name: good[name] | {"on": {}}}) == 1, name
 
 
 def test_what_was_not_measured_fails(tmp_path):
@@ -91,5 +94,5 @@ def test_what_was_not_measured_fails(tmp_path):
 def exit_code(folder: Path, results: dict) -> int:
     folder.mkdir(exist_ok=True)
     for name, result in results.items():
-        (folder / f"{name}.json").write_text(json.dumps(result))
+        (folder / f"{name}.json").write_text(json.dumps({"on": run.machine()} | result))
     return check.main(folder)

@@ -19,14 +19,6 @@ __all__ = ["app", "main"]
 app = commands.app
 
 
-class _StoppedError(StopRequest):
-    """A signal asked us to end; what is on its way to a file is cleared away as it passes."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
-
-
 def main() -> None:
     """What the `zigp` command runs: a mistake is a sentence on stderr, never a traceback."""
     _remember_compiled()
@@ -34,9 +26,9 @@ def main() -> None:
     try:
         with _stoppable(), _plain_warnings():
             app()
-    except _StoppedError as stopped:
+    except StopRequest as stopped:
         print("Interrupted.", file=sys.stderr)
-        sys.exit(128 + stopped.number)
+        sys.exit(stopped.code)
     except BrokenPipeError:  # whoever read our output has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -63,7 +55,7 @@ def _stoppable() -> Iterator[None]:
     """
 
     def stop(number: int, frame: object) -> None:
-        raise _StoppedError(number)
+        raise StopRequest(number)
 
     asked = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
     heeded = [number for number in asked if signal.getsignal(number) != signal.SIG_IGN]

@@ -66,7 +66,10 @@ Steps = Annotated[int | None, typer.Option(help="Training steps.", min=1)]
 Seconds = Annotated[
     float | None, typer.Option(help="Stop training after so many seconds.", callback=positive)
 ]
-BatchSize = Annotated[int | None, typer.Option(help="Rows looked at in a step; else all.", min=1)]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(help="Rows looked at in a step; else all, or 16,384 of a stream.", min=1),
+]
 How = Annotated[
     Method, typer.Option(help="adam, the paper's; natural: natural gradients; auto: the better.")
 ]

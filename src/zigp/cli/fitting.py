@@ -155,6 +155,8 @@ def fit_file(
             raise ValueError("--passes counts how often a stream is gone through: add --stream.")
         data = read_data(path, columns, like=None if start is None else model)
     else:
+        if passes != 1.0 and model.steps is not None:
+            raise ValueError("--passes and --steps both say how long to train: give one of them.")
         X, y = streamed.sample(_LOOKED_AT, 0)
         data = Data(X, y, groups=streamed.groups)
         yield f"{path} has {streamed.rows:,} rows and is read block by block."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
 from collections.abc import Iterator
@@ -10,11 +11,13 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from zigp.cli.memory import ADVICE, ran_out
+from zigp.stopping import StopRequest
 
 __all__ = ["ALONE", "Process", "joined"]
 
 # Until the others notice that a process has died without a word.
 _PATIENCE = 20
+_AGAIN = "Start all of them again, with --resume if there are checkpoints beside --out."
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,8 @@ def joined(
         raise ValueError(f"--process-id counts from 0 to {count - 1}, not to {index}.")
     import jax
 
+    # Its handler of SIGTERM would take the place of ours, and stop nothing.
+    jax.config.update("jax_enable_preemption_service", False)
     try:
         jax.distributed.initialize(coordinator, count, index, heartbeat_timeout_seconds=_PATIENCE)
     except (RuntimeError, ValueError) as error:
@@ -64,17 +69,31 @@ def joined(
     try:
         yield process
     except jax.errors.JaxRuntimeError as error:
-        _leave(process, error, "Start all of them again with --resume.")
+        if process.of == 1:
+            raise
+        _leave(process, error, _AGAIN)
+    except BaseException as error:
+        # At its end JAX would wait for the others, and these for what this one was to add: with it
+        # gone they are told at once, and what went wrong here is said before.
+        atexit.register(_end, error.code if isinstance(error, StopRequest) else 1)
+        raise
     try:
         jax.distributed.shutdown()  # waits for the others
     except jax.errors.JaxRuntimeError as error:
-        _leave(process, error, "If no model was saved, start all of them again with --resume.")
+        _leave(process, error, f"If no model was saved: {_AGAIN}")
 
 
 def _leave(process: Process, error: Exception, advice: str) -> NoReturn:
     """End without the others: with one lost, taking leave of them does not work either."""
     print(_why(process, error, advice), file=sys.stderr, flush=True)
-    os._exit(1)
+    _end(1)
+
+
+def _end(code: int) -> NoReturn:
+    """End without a word to the others."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _why(process: Process, error: Exception, advice: str) -> str:

@@ -15,7 +15,12 @@ from zigp.files.addresses import Found
 from zigp.files.kinds import begins
 from zigp.files.problems import FileError
 
-__all__ = ["refuse_beyond_memory", "refuse_many_chunks", "refuse_many_rows"]
+__all__ = [
+    "refuse_beyond_memory",
+    "refuse_large_chunks",
+    "refuse_many_chunks",
+    "refuse_many_rows",
+]
 
 _SHARE = 0.5  # of the memory: what was read is needed again as numbers of another kind
 _MOST_CHUNKS = 10_000_000
@@ -54,6 +59,15 @@ def refuse_many_chunks(address: str, count: int) -> None:
         raise FileError(
             f"{address} claims {count:.3g} chunks, more than can be kept track of: save it in "
             "fewer and larger ones."
+        )
+
+
+def refuse_large_chunks(address: str, held: int) -> None:
+    """An error if a piece takes more room, while it is read, than there is."""
+    if held > (room := _SHARE * _memory()):
+        raise FileError(
+            f"{address} has a chunk that takes {_giga(held)} GB while it is read; {_giga(room)} GB "
+            "is the most that is read at once on this machine. Save it in smaller chunks."
         )
 
 

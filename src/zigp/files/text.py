@@ -31,7 +31,8 @@ def layout_of(path: Path) -> tuple[dict[str, Any], int]:
         raise FileError(f"{path} is empty: it needs a line of column names, and rows.")
     names, count = [name.strip() for name in header], 0
     check_names(f"{path}, line {line}", names)
-    for count, (line, fields) in enumerate(rows, 1):
+    for line, fields in rows:
+        count += 1
         if len(fields) != len(names):
             raise FileError(
                 f"{path}, line {line}: {len(fields)} fields where the header has {len(names)}. "

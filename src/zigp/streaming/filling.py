@@ -39,11 +39,10 @@ class Filling:
         self, source: Source, table: Table | None, schedule: Schedule, key: tuple[int, ...]
     ) -> None:
         self._source, self._table, self._schedule = source, table, schedule
-        self.blocks = -(-schedule.total // schedule.rows)
         self._run = min(max(schedule.rows // _FEWEST_RUNS, 1), _LONGEST_RUN)
         self._orders = Orders(key)
         rng = np.random.default_rng((*key, Purpose.STARTS))
-        self._starts = rng.random((self.blocks, schedule.lanes))
+        self._starts = rng.random((schedule.blocks, schedule.lanes))
         self._readers: dict[int, Reader] = {}
         self._tasks: list[Future[None]] = []
 
@@ -59,7 +58,7 @@ class Filling:
 
     def start(self, number: int) -> None:
         """Begin to read a block, if there is one of this number."""
-        if number >= self.blocks:
+        if number >= self._schedule.blocks:
             return
         rows, lanes = self._schedule.rows, self._schedule.block(number)
         self._block = Block(

@@ -11,7 +11,7 @@ import numpy as np
 
 from zigp.files.addresses import Found
 from zigp.files.problems import FileError, told
-from zigp.files.sizes import refuse_beyond_memory, refuse_many_chunks
+from zigp.files.sizes import refuse_beyond_memory, refuse_large_chunks, refuse_many_chunks
 from zigp.lattices import axes_of
 from zigp.streaming.sources import checked
 
@@ -54,6 +54,7 @@ class LatticeSource:
         self._pieces = list(product(*map(_chunks, lengths, sides)))
         self.sizes = np.array([prod(s.stop - s.start for s in piece) for piece in self._pieces])
         self.held = 2 * int(self.sizes.max()) * max(self._array.dtype.itemsize, 4)
+        refuse_large_chunks(address, self.held)
 
     def mark(self) -> bytes:
         """Its axes: metadata of a lattice say nothing of the values in it."""

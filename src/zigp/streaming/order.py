@@ -62,11 +62,14 @@ class Schedule:
 
     Pieces, in the order given, are dealt to a few lanes. Lanes are read side by side, slice by
     slice, each at the pace at which all end together: a block then has rows of about as many pieces
-    as there are lanes, and of a piece no more than a slice needs to be in memory.
+    as there are lanes, and of a piece no more than a slice needs to be in memory. Every block has
+    as many rows as the others: one with hardly any would say the least with the most weight.
     """
 
-    def __init__(self, sizes: np.ndarray, order: np.ndarray, lanes: int, rows: int) -> None:
-        """`rows` in a block, of which each lane gives about as many as the others."""
+    def __init__(
+        self, sizes: np.ndarray, order: np.ndarray, lanes: int, rows: int, blocks: int
+    ) -> None:
+        """At most `rows` in a block, of which each lane gives about as many as the others."""
         self.rows, self.lanes = rows, max(min(lanes, len(order)), 1)
         self.slice = -(-rows // self.lanes)
         dealt = (order[lane :: self.lanes] for lane in range(self.lanes))
@@ -77,11 +80,11 @@ class Schedule:
         self._lane, self._piece, self._start = which[turn], piece[turn], start[turn]
         self._ends = np.cumsum((stop - start)[turn])
         self.total = int(self._ends[-1]) if len(self._ends) else 0
+        self.blocks = min(blocks, self.total)
 
     def block(self, number: int) -> list[list[Cut]]:
         """For each lane, what it gives to a block, in order."""
-        first = number * self.rows
-        last = min(first + self.rows, self.total)
+        first, last = (edge * self.total // self.blocks for edge in (number, number + 1))
         given: list[list[Cut]] = [[] for _ in range(self.lanes)]
         at = int(np.searchsorted(self._ends, first, side="right"))
         while first < last:

@@ -48,9 +48,9 @@ def open_stream(
     `categories` are the inputs that hold levels, with all of their levels if these are known;
     otherwise those in the sample are all that may come. `part` says which of how many processes
     this is: each has row groups (or chunks) of its own, with as many rows as the others to within a
-    row group, and all have the same number of blocks. A block has `rows_per_block`, of which the
-    last ones can be padding, out of `pieces_per_block` row groups (or chunks), fewer where they are
-    large.
+    row group, and all have the same number of blocks. A block has room for `rows_per_block`; all
+    have as many rows, out of `pieces_per_block` row groups (or chunks), fewer where they are large,
+    and padding at their ends.
 
     >>> pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [0.0, 0.0, 4.0]}).to_parquet("data.parquet")
     >>> stream = open_stream("data.parquet", target="y", rows_per_block=2)
@@ -213,17 +213,18 @@ class Stream:
             )
         key = (seed, pass_number, self.part[0])
         order = np.random.default_rng((*key, Purpose.PIECES)).permutation(self._pieces)
-        schedule = Schedule(self._source.sizes, order, self._lanes, self.rows_per_block)
-        return self._blocks(Filling(self._source, self._table, schedule, key), skip)
+        size, many = self.rows_per_block, self.blocks_per_pass
+        schedule = Schedule(self._source.sizes, order, self._lanes, size, many)
+        return self._blocks(schedule, Filling(self._source, self._table, schedule, key), skip)
 
-    def _blocks(self, filling: Filling, skip: int) -> Iterator[Block]:
+    def _blocks(self, schedule: Schedule, filling: Filling, skip: int) -> Iterator[Block]:
         with filling:
             filling.start(skip)
-            for number in range(skip, filling.blocks):
+            for number in range(skip, schedule.blocks):
                 block = filling.finish()
                 filling.start(number + 1)
                 yield block
-        for _ in range(max(skip, filling.blocks), self.blocks_per_pass):
+        for _ in range(max(skip, schedule.blocks), self.blocks_per_pass):
             yield self._empty()
 
     def _empty(self) -> Block:

@@ -121,6 +121,7 @@ class _Training:
             same = replace(settings, max_seconds=None, tol=0.0, patience=1)
             self.mark = fingerprint(self.state, same.described(), feed.digest())
             self._restore(checkpoints)
+            self._refuse_different_starts(checkpoints)
         if devices is not None:
             self._spread(devices)
 
@@ -134,12 +135,12 @@ class _Training:
         while at < ahead:
             some = _FIRST_STEPS if self.pace is None else int(_SECONDS_AT_ONCE / self.pace)
             some = min(max(some, 1), ahead - at)
-            start = time.monotonic()
+            start = time.perf_counter()
             first, last, many = (jnp.asarray(step) for step in (begin, ahead, some))
             state = advance(state, data, *self.rates, self.key, first, last, many, steps, self.plan)
             jax.block_until_ready(state.step)
             if self.compiled:
-                self.pace = self._agreed(time.monotonic() - start) / some
+                self.pace = self._agreed(time.perf_counter() - start) / some
             self.compiled = True
             at += some
         return state
@@ -162,7 +163,7 @@ class _Training:
         alive = log.alive & good
         state = chosen(alive, after, self.state, self.restarts)
         path = np.where(alive[:, None], np.asarray(after.bounds[:, :count], float), np.nan)
-        now = self._agreed(time.monotonic() - start)
+        now = self._agreed(time.perf_counter() - start)
         clock = np.linspace(log.elapsed, now, count, endpoint=False)
         moved = _Log(
             alive, failures, retried, [*log.bounds, path], [*log.clock, clock], done + count, now
@@ -192,7 +193,7 @@ class _Training:
 
     def _to_the_end(self, progress: Show | None, shift: float) -> str:
         """Chunk after chunk; why no more of them followed."""
-        start = time.monotonic() - self.log.elapsed
+        start = time.perf_counter() - self.log.elapsed
         ended = self._settled()  # by a checkpoint that was written when it had
         while not ended and self.log.done < self.settings.steps and self.log.alive.any():
             self._next_chunk(self._how_many(), start)
@@ -300,6 +301,13 @@ class _Training:
         model, adam, reached, summit = jax.tree.map(jnp.asarray, held)
         done = jnp.asarray(log.done)
         self.state = State(model, adam, done, state.bounds, reached, order, summit)
+
+    def _refuse_different_starts(self, checkpoints: Checkpoints) -> None:
+        if self._agreed(self.log.done) != -self._agreed(-self.log.done):
+            raise ValueError(
+                f"The processes see different checkpoints in {checkpoints.folder}: this one goes "
+                f"on from step {self.log.done}. Keep them where all processes can read them."
+            )
 
     def _agreed(self, seconds: float) -> float:
         """A time by which every process decides the same; their own clocks differ."""
