@@ -62,7 +62,7 @@ def test_no_seconds_are_typed_in_the_page():
 
 def test_made_up_results_within_the_bars_pass_and_above_one_fail(tmp_path):
     good = {
-        **dict.fromkeys(check.WITHOUT_BARS, {}),
+        **{name: {} for name in check.WITHOUT_BARS},
         "gradient": {"ratio": 0.12},
         "scattered": {"diagonal": {"ratio": 0.9}, "dense": {"ratio": 0.9}},
         "memory": {"peak_mb": 900.0},

@@ -340,6 +340,14 @@ def test_a_checkpoint_that_cannot_be_read_now_is_not_taken_for_damaged(
     assert len(kept.found()) == 2
 
 
+def test_processes_that_see_different_checkpoints_do_not_go_on(interrupted, tmp_path, monkeypatch):
+    shutil.copytree(interrupted, tmp_path / "kept")
+    kept = Checkpoints(tmp_path / "kept", resume=True)
+    monkeypatch.setattr(_Training, "_agreed", lambda self, value: max(value, 0))  # another has none
+    with pytest.raises(ValueError, match=r"different checkpoints .* goes on from step 150"):
+        train(random_zigp(0), masked(0)[0], TWO_HUNDRED, checkpoints=kept)
+
+
 def test_checkpoints_of_another_fit_are_refused(tmp_path):
     with pytest.raises(InterruptedFitError):
         train(

@@ -19,8 +19,8 @@ import pytest
 import zigp
 from zigp import ZeroInflatedGPRegressor
 from zigp.datasets import simulate_rain_grid
-from zigp.estimators.base import GPSettings
 from zigp.estimators.network import NetworkParts
+from zigp.estimators.settings import GPSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "tools"))
 

@@ -360,13 +360,15 @@ def test_more_draws_than_a_table_has_columns_are_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_predictions_that_are_no_numbers_are_told(tmp_path):
-    nan = {"float": "nan"}
-    (tmp_path / "m.zigp").write_bytes(_changed(_content("y_scale_", nan)))
+@pytest.mark.parametrize("name", ["y_offset_", "y_scale_"])
+@pytest.mark.parametrize("wrong", ["nan", "inf"])
+def test_units_that_are_no_numbers_are_told(name, wrong, tmp_path):
+    (tmp_path / "m.zigp").write_bytes(_changed(_content(name, {"float": wrong})))
     rain().to_csv(tmp_path / "rain.csv", index=False)
     answer = in_process(["predict", "m.zigp", "rain.csv", "--out", "p.csv", "--quiet"], tmp_path)
     assert answer.code == 1
-    assert "The prediction at row 0 is not a number." in answer.said
+    assert f"m.zigp is damaged: its {name} is not a number" in answer.said
+    assert not (tmp_path / "p.csv").exists()
 
 
 def test_predictions_that_are_infinite_are_told(capsys):

@@ -21,7 +21,7 @@ import xarray as xr
 from zigp import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.cli.streams import _can_be_large
 from zigp.columns import Table
-from zigp.estimators.base import block_and_step
+from zigp.estimators.streams import block_and_step
 from zigp.files import FileError
 from zigp.streaming import Block, Stream, open_stream, prefetched
 from zigp.streaming import order as ordering

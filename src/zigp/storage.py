@@ -42,6 +42,7 @@ __all__ = ["FORMAT", "load", "read_header", "save"]
 FORMAT = 1
 _KEY = "zigp"
 _WASTE = 64  # bytes of an array of texts of one width, for every character in them
+_UNITS = ("y_offset_", "y_scale_")
 _OWN = ("_output_names",)  # what a fit sets although its class has it
 _HERE = ("checkpoint", "resume")  # settings for one machine: no file says where to write
 
@@ -246,6 +247,8 @@ def _unpacked(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
                 if hasattr(type(built), key) and key not in _OWN:
                     raise _UnknownError(f"{name} does not learn {key!r}")
                 setattr(built, key, _unpacked(value, arrays))
+                if key in _UNITS and not np.all(np.isfinite(getattr(built, key))):
+                    raise _UnknownError(f"its {key} is not a number")
             return built
     raise _UnknownError(f"its content holds {str(tree)[:60]!r}")
 

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from zigp import prediction
 from zigp.batch import Lattice
-from zigp.estimators.base import GPSettings, SparseGP
+from zigp.estimators.base import SparseGP
+from zigp.estimators.settings import GPSettings
 from zigp.lattices import QUANTILES, is_lattice, predict_lattice
 from zigp.likelihoods import Gaussian, LogAmounts
 from zigp.runtime import entry_point

@@ -1,16 +1,15 @@
-"""What all estimators share: their settings, checking, units and training.
+"""What estimators of one model share: checking, units and training.
 
 Users' outputs are [rows] or [rows, P]; inside, rows run along the last axis, [rows] or [P, rows].
 """
 
 from __future__ import annotations
 
-import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import prod
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -18,31 +17,28 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import jax
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from zigp import prediction
-from zigp.batch import Batch, Lattice, Rows
-from zigp.columns import Table
+from zigp.batch import Batch, Lattice
 from zigp.data import ColumnList, Layout, as_batch, column_index, listed, refuse_too_large
 from zigp.devices import Devices, available
-from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
+from zigp.estimators.settings import GPSettings
+from zigp.estimators.streams import feed_of
+from zigp.initial import KernelSpec, Sparsity, initial_latent
 from zigp.latent import LatentGP
-from zigp.lattices import as_cells, is_lattice
 from zigp.models import Model
 from zigp.progress import progress_bar
 from zigp.runtime import entry_point, make_room, surroundings
 from zigp.sanity import findings
-from zigp.streaming.prefetch import prefetched
 from zigp.training import (
     Checkpoints,
     Feed,
     Fit,
     InterruptedFitError,
     Method,
-    Schedule,
     Settings,
     Streamed,
     check_whole,
@@ -54,18 +50,9 @@ from zigp.training import (
 if TYPE_CHECKING:
     from zigp.streaming import Block, Stream
 
-__all__ = [
-    "FIRST_GATE_VARIANCE",
-    "ColumnGroups",
-    "ColumnList",
-    "GPSettings",
-    "SparseGP",
-    "block_and_step",
-    "row_weights",
-]
+__all__ = ["FIRST_GATE_VARIANCE", "SparseGP", "row_weights"]
 
 Training = Mapping[str, tuple[int, float]]
-ColumnGroups = Mapping[str, ColumnList] | Sequence[ColumnList]
 
 # Larger lattices are looked at in slabs.
 _MOST_CELLS, _CELLS_IN_A_STEP = 1_000_000, 250_000
@@ -73,115 +60,6 @@ _MOST_CELLS, _CELLS_IN_A_STEP = 1_000_000, 250_000
 _SAMPLE, _ROWS_IN_A_STEP = 50_000, 2**14
 # Where training starts, in the model's units. A wide gate can open and close between neighbours.
 FIRST_GATE_VARIANCE = 4.0
-
-
-@dataclass(eq=False, repr=False, kw_only=True)
-class GPSettings(BaseEstimator):
-    """The settings that every estimator has.
-
-    With several column groups inducing points form a lattice, by default with one at nearly every
-    coordinate. Where `column_groups`, `n_inducing` and kernel objects are not given, a column that
-    varies independently of the others, such as time, is found and becomes a group of its own. On a
-    lattice, if `learn_inducing` and `steps` are left open, training leaves them where they
-    are and takes 400 steps, in which noise can learn faster; otherwise it moves them too, in 1,000
-    steps. `batch_size` is how many rows a step looks at; if left open it is all, or slabs of
-    250,000 cells of a lattice of more than a million.
-
-    `method` is `adam`, the paper's choice, or `natural`, which takes natural-gradient steps for
-    every q; `auto` is the one that was measured to be better for the model at hand. Each has its
-    own number of steps and learning rate, if those are left open. With a folder for `checkpoint`,
-    where training stands is written there every `checkpoint_seconds` or, if given, every
-    `checkpoint_steps`, in both cases at the end of one of the chunks of steps that are trained at
-    once. `resume` goes on from it, or starts anew where nothing was written yet, so that a script
-    that can be killed at any time is the same at every start. `devices` says what is divided among
-    all devices that JAX has: `data`, the `restarts` of a network, or nothing (`one`).
-
-    They are declared as fields, so that each stands in one place; scikit-learn reads them from the
-    constructor that the dataclass generates.
-
-    >>> ZeroInflatedGPRegressor(steps=200).set_params(kernel="matern12").steps
-    200
-    """
-
-    kernel: KernelSpec = field(default="matern32", kw_only=False)
-    inputs: ColumnList | None = None
-    column_groups: ColumnGroups | None = None
-    latlon: Sequence[int | str] | None = None
-    n_inducing: Sizes | None = None
-    learn_inducing: bool | None = None
-    covariance: str = "auto"
-    steps: int | None = None
-    method: str = "auto"
-    learning_rate: float | Mapping[str, float] | None = None
-    schedule: Schedule = "cosine"
-    batch_size: int | None = None
-    fixed: Sequence[str] = ()
-    tol: float = 1e-4
-    max_seconds: float | None = None
-    checkpoint: str | os.PathLike[str] | None = None
-    checkpoint_seconds: float = 300.0
-    checkpoint_steps: int | None = None
-    resume: bool = False
-    devices: str = "one"
-    dtype: str = "float64"
-    warm_start: bool = False
-    random_state: int | np.random.RandomState | None = 0
-    verbose: bool = False
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a file, which `zigp.load` reads.
-
-        >>> model.save("model.zigp")
-        """
-        from zigp import storage
-
-        check_is_fitted(self)
-        storage.save(self, path)
-
-    def _summary(self) -> dict[str, Any]:
-        """What a file says about the estimator in it, for people and tools to read."""
-        names = getattr(self, "feature_names_in_", None)
-        return {
-            "estimator": type(self).__name__,
-            "columns": None if names is None else [str(name) for name in names],
-        }
-
-    def _dtype(self) -> str:
-        if str(self.dtype) not in ("float32", "float64"):
-            raise ValueError(f"dtype must be 'float32' or 'float64', not {self.dtype!r}.")
-        return str(self.dtype)
-
-    def _may_split(self) -> bool:
-        """Whether columns may be put into groups: not if sizes or kernels were given for all."""
-        given = [getattr(self, f"{of}kernel", None) for of in ("", "gate_", "weight_")]
-        plain = all(kernel is None or isinstance(kernel, str) for kernel in given)
-        return plain and self.n_inducing is None and self.covariance != "dense"
-
-    def _checked(self, X: Any) -> np.ndarray:
-        """X as numbers, or an error that says what is wrong with it."""
-        if is_lattice(X):
-            raise ValueError("This takes rows; ask predict_lattice about a lattice.")
-        return validate_data(self, self._as_numbers(X), dtype=np.float64, reset=False)
-
-    def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any]:
-        """What is observed as rows, and the groups of their columns; a lattice has its own."""
-        self.units_ = {}
-        if not is_lattice(X):
-            return X, y, weight, self.column_groups
-        cells = as_cells(X, y, weight, getattr(self, "exposure", None))
-        self.units_ = cells.units
-        groups = cells.groups if self.column_groups is None else self.column_groups
-        return cells.X, cells.y, cells.weight, groups
-
-    def _as_numbers(self, X: Any, *, reset: bool = False) -> Any:
-        """A frame's times and levels as numbers; anything else as it is."""
-        import pandas as pd
-
-        if reset:
-            self.table_ = Table.of(X) if isinstance(X, pd.DataFrame) else None
-        if isinstance(X, pd.DataFrame) and self.table_ is not None:
-            return self.table_.numbers(X)
-        return X
 
 
 class SparseGP(GPSettings):
@@ -296,28 +174,8 @@ class SparseGP(GPSettings):
 
     def _feed(self, stream: Stream, contents: str, devices: Devices | None) -> Streamed:
         """What a stream has, in the model's units and ready for its steps."""
-        every, here = (1, 1) if devices is None else (devices.count, devices.here)
         batch = check_whole("batch_size", self.batch_size or _ROWS_IN_A_STEP)
-        block, size = block_and_step(stream.rows_per_block, batch, every, here)
-        stream = stream.in_blocks_of(block * here)
-        seed, dtype = self.seed_, self._dtype()
-
-        def blocks(first: int) -> Iterator[Batch]:
-            number, skip = divmod(first, stream.blocks_per_pass)
-            while True:
-                for found in prefetched(stream.blocks(seed, number, skip)):
-                    rows, y, weight = self._of_block(found)
-                    weight = weight * stream.blocks_per_pass  # a block stands for all rows
-                    yield Batch(Rows(rows.astype(dtype)), y.astype(dtype), weight.astype(dtype))
-                number, skip = number + 1, 0
-
-        def ahead(first: int) -> Iterator[Batch]:
-            return prefetched(blocks(first), depth=1)
-
-        return Streamed(
-            ahead, stream.rows, stream.blocks_per_pass, block, size, ",".join(stream.names),
-            contents, devices,
-        )  # fmt: skip
+        return feed_of(stream, contents, batch, self.seed_, self._dtype(), self._of_block, devices)
 
     def _of_block(self, found: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """A stream's block in the model's units."""
@@ -637,19 +495,6 @@ class SparseGP(GPSettings):
         rows = self._checked(X) - layout.centre
         self._exposure_of(rows)
         return prediction.over_rows(self.model_, rows, function, *args, along=along)
-
-
-def block_and_step(rows: int, batch: int, every: int, here: int) -> tuple[int, int]:
-    """Rows of a block and of a step, of one device of `every`, as many of them here as `here`.
-
-    A step has what was asked for, unless a block has less; a block is enlarged to whole steps.
-
-    >>> block_and_step(2**18, 2**14, 3, 3)
-    (92837, 5461)
-    """
-    block = -(-rows // here)
-    size = min(max(batch // every, 1), block)
-    return -(-block // size) * size, size
 
 
 def _reach_of(values: np.ndarray) -> float:

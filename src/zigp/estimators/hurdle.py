@@ -18,9 +18,9 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp import prediction
-from zigp.data import Layout
+from zigp.data import ColumnList, Layout
 from zigp.estimators.answers import Regressor
-from zigp.estimators.base import ColumnList, row_weights
+from zigp.estimators.base import row_weights
 from zigp.estimators.classifier import SparseGPClassifier
 from zigp.estimators.regressors import SparseGPRegressor
 from zigp.initial import KernelSpec

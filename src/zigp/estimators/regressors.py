@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
 from zigp import prediction
-from zigp.data import Layout, refuse_too_large
+from zigp.data import ColumnList, Layout, refuse_too_large
 from zigp.estimators.answers import ModelRegressor, frame
-from zigp.estimators.base import FIRST_GATE_VARIANCE, ColumnList
+from zigp.estimators.base import FIRST_GATE_VARIANCE
 from zigp.families import LOG_AMOUNTS, chosen_family, refuse_unsuited, spread, start_of
 from zigp.initial import KernelSpec, Sparsity
 from zigp.likelihoods import (
