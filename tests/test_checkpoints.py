@@ -587,7 +587,8 @@ def test_force_loses_nothing_where_the_command_is_wrong(tmp_path):
     left.parent.mkdir()
     left.write_text("of last night")
     words = ["fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--force"]
-    for wrong in (["fit", "rian.csv", *words[2:]], [*words, "--inputs", "z"]):
+    typed = [[*words, *more] for more in (["--inputs", "z"], ["--gate-inputs", "z"])]
+    for wrong in (["fit", "rian.csv", *words[2:]], *typed, [*words, "--likelihood", "zip"]):
         assert in_process(wrong, tmp_path).code != 0
         assert left.exists()
 

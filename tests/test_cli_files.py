@@ -309,6 +309,29 @@ print(int(status["VmHWM"].split()[0]) / 1e3)
 """
 
 
+def test_a_model_without_a_seed_goes_on_for_as_long_as_was_typed(zigp, rain):
+    """Its file has no seed that checkpoints could rely on, and the steps of another fit."""
+    rain.to_parquet("rain.parquet")
+    small = {"n_inducing": 4, "steps": 3, "random_state": None, "batch_size": 64}
+    SparseGPRegressor(**small).fit(rain[["lat", "lon", "hour"]], rain["rain_mm"]).save("old.zigp")
+    words = [
+        "fit",
+        "rain.parquet",
+        "--target",
+        "rain_mm",
+        "--from",
+        "old.zigp",
+        "--out",
+        "new.zigp",
+    ]
+    code, _, said = zigp(*words, "--stream", "--passes", "2", "--quiet")
+    assert code == 0, said
+    assert load("new.zigp").n_iter_ == 8  # a block of 256 rows, four steps, twice
+    code, _, said = zigp(*words, "--stream", "--passes", "2", "--steps", "9", "--force")
+    assert code == 1
+    assert "--passes and --steps both say how long to train: give one of them." in said
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read from /proc")
 def test_memory_does_not_grow_with_the_rows_of_a_folder(tmp_path, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import socket
@@ -17,7 +18,7 @@ import pytest
 
 from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, load, open_stream
 from zigp.cli.options import Device, use_device
-from zigp.cli.processes import Process, _why, joined
+from zigp.cli.processes import Process, _end, _leave, _why, joined
 from zigp.devices import available
 
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -221,6 +222,8 @@ def checkpoints(processes: list[subprocess.Popen], out: Path) -> int:
         if found := list(Path(f"{out}.checkpoint").glob("step-*.checkpoint")):
             return max(int(path.name[5:14]) for path in found)
         time.sleep(0.1)
+    for process in processes:
+        process.kill()
     raise AssertionError(f"no checkpoint was written: {ended(processes)}")
 
 
@@ -250,16 +253,36 @@ def ended(processes: list[subprocess.Popen], seconds: float = 120) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_process_with_a_mistake_of_its_own_says_so_and_stops_the_others(rows, tmp_path):
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_process_with_a_mistake_of_its_own_says_so_and_stops_the_others(wrong, rows, tmp_path):
     """At its end JAX would wait for the others, and they in a sum for what it was to add."""
     out, endless = tmp_path / "both.zigp", ("--steps", "1000000")
-    both = together(rows, out, *endless, program=FAILING, words=("0", "1"))
-    well, wrong = ended(both)
-    assert [process.returncode for process in both] == [1, 1], (well, wrong)
-    assert wrong.strip().endswith("A block that cannot be read.")
-    assert "Process 0 lost another one" in well
-    assert "Start all of them again" in well
+    words = ("1", "0") if wrong == 0 else ("0", "1")
+    both = together(rows, out, *endless, program=FAILING, words=words)
+    said = ended(both)
+    assert both[wrong].returncode == 1, said
+    assert both[1 - wrong].returncode != 0, said
+    assert said[wrong].strip().endswith("A block that cannot be read.")
+    assert f"Process {1 - wrong} lost another one" in said[1 - wrong]
+    assert "Start all of them again" in said[1 - wrong]
     assert not out.exists()
+
+
+@pytest.mark.parametrize("end", [lambda: _end(3), lambda: _leave(Process(1, 2), OSError("x"), "")])
+def test_a_process_ends_even_if_nobody_reads_what_it_said(end, monkeypatch):
+    class Gone(io.StringIO):
+        def write(self, text):
+            raise OSError(5, "Input/output error")
+
+        def flush(self):
+            self.write("")
+
+    monkeypatch.setattr(sys, "stdout", Gone())
+    monkeypatch.setattr(sys, "stderr", Gone())
+    monkeypatch.setattr("os._exit", sys.exit)
+    with pytest.raises(SystemExit) as exit_:
+        end()
+    assert exit_.value.code in (1, 3)
 
 
 @pytest.mark.slow

@@ -502,7 +502,9 @@ def test_files_of_a_folder_have_the_same_columns(tmp_path):
 
 def test_damaged_parquet_is_told(tmp_path):
     whole = written(tmp_path / "t.parquet", FRAME).read_bytes()
-    assert "Check that the file is whole" in told(put(tmp_path / "cut.parquet", whole[:-50]))
+    cut = put(tmp_path / "cut.parquet", whole[:-50])
+    assert "Check that the file is whole" in told(cut)
+    assert f"Cannot read {cut}: " in told(tmp_path)  # of a folder, which of them
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,16 @@ def test_a_block_mixes_row_groups_and_rows(path: Path):
         assert len({one // 70 for one in block[:32]}) >= 4
 
 
+@pytest.mark.parametrize("total", [1000, 1002, 3002])
+def test_a_block_mixes_large_row_groups_however_full_it_is(total: int):
+    sizes = np.full(8, total // 8)
+    sizes[0] += total - sizes.sum()
+    schedule = Schedule(sizes, np.arange(8), 8, 1000, blocks=-(-total // 1000))
+    for number in range(schedule.blocks):
+        given = [sum(cut.stop - cut.start for cut in cuts) for cuts in schedule.block(number)]
+        assert min(given) > 0.9 * max(given)
+
+
 @pytest.mark.parametrize("skip", [0, 1, 5, 7, 8, 20])
 def test_to_skip_blocks_gives_the_others(path: Path, skip: int):
     stream = opened(path, part=(1, 2), rows=60)

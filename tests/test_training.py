@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -152,16 +154,33 @@ def test_a_time_budget_is_kept():
     assert 0 < len(fit.bounds) < 10**7
 
 
-def test_a_time_budget_decides_how_many_steps_are_next(monkeypatch):
-    """With steps of one second each, a budget of 12 seconds is not overrun by a chunk of 50."""
+@pytest.fixture
+def pace(monkeypatch):
+    """Seconds that a step is to take by a clock of our own, and how many were taken at once."""
+    pace = SimpleNamespace(seconds=1.0, at_once=[])
     clock = [0.0]
 
     def slow(*args):
-        clock[0] += float(args[7])  # the number of steps
+        pace.at_once.append(int(args[7]))
+        clock[0] += pace.seconds * pace.at_once[-1]
         return steps.advance(*args)
 
     monkeypatch.setattr(loop, "advance", slow)
     monkeypatch.setattr(loop.time, "perf_counter", lambda: clock[0])
+    return pace
+
+
+def test_ctrl_c_is_looked_for_every_second_or_after_a_step_that_takes_longer(pace):
+    for pace.seconds, most in ((0.125, 8), (0.25, 4), (7.0, 1)):
+        train(random_zigp(4), masked()[0], Settings(steps=240, chunk=120, tol=0.0))
+        assert pace.at_once[:3] == [1, 1, most]
+        assert max(pace.at_once) == most
+        assert sum(pace.at_once) == 240
+        pace.at_once.clear()
+
+
+def test_a_time_budget_decides_how_many_steps_are_next(pace):
+    """With steps of one second each, a budget of 12 seconds is not overrun by a chunk of 50."""
     seen = []
     fit = train(random_zigp(4), masked()[0], Settings(max_seconds=12.0, tol=0.0), seen.append)
     assert len(fit.bounds) == 12

@@ -1,7 +1,7 @@
 """Whether a fitted model can be believed: checks of what it predicts against what was observed.
 
-Everything here asks an estimator only what any user can ask it. Rows whose observation is missing
-(NaN) are left out.
+Everything here asks an estimator only what any user can ask it. Scores, counts and Moran's I leave
+out rows whose observation is missing (NaN).
 """
 
 from __future__ import annotations
@@ -230,6 +230,8 @@ def morans_i(
     from sklearn.neighbors import NearestNeighbors
 
     where, z = _observed(_numbers(coordinates).reshape(len(np.asarray(residuals)), -1), residuals)
+    if len(z) < 2:
+        raise ValueError("A single residual has no neighbours: give two or more.")
     z = z - z.mean()
     if not z.any():
         return MoransI(0.0, -1.0 / (len(z) - 1), 1.0)

@@ -26,7 +26,7 @@ def progress_bar(title: str) -> Iterator[Callable[[Progress], None]]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _if_possible(_lines(title, console.file.write))
+        yield _as_long_as_possible(_lines(title, console.file.write))
         return
     columns = (
         TextColumn("{task.description}"),
@@ -46,16 +46,22 @@ def progress_bar(title: str) -> Iterator[Callable[[Progress], None]]:
     with suppress(OSError):
         bar.start()
     try:
-        yield _if_possible(show)
+        yield _as_long_as_possible(show)
     finally:
         with suppress(OSError):
             bar.stop()
 
 
-def _if_possible(show: Callable[[Progress], None]) -> Callable[[Progress], None]:
+def _as_long_as_possible(show: Callable[[Progress], None]) -> Callable[[Progress], None]:
+    gone = False  # rich would keep all that it could not write, and try it again
+
     def shown(progress: Progress) -> None:
-        with suppress(OSError):
-            show(progress)
+        nonlocal gone
+        if not gone:
+            try:
+                show(progress)
+            except OSError:
+                gone = True
 
     return shown
 

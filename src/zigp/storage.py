@@ -110,7 +110,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     True
     """
     path = Path(path)
-    if path.exists() and not path.is_file():  # a device has no end
+    if path.is_char_device() or path.is_block_device():  # which may have no end
         raise ValueError(f"{path} is not a file: give the model that `save` wrote.")
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")

@@ -15,7 +15,7 @@ from zigp.cli.processes import ALONE, Process
 from zigp.cli.streams import open_if_large
 from zigp.files import FileError, check_writable
 from zigp.lattices import is_lattice
-from zigp.training import InterruptedFitError, discard, kept_until_done
+from zigp.training import InterruptedFitError, in_place_of, kept_until_done
 
 __all__ = ["Settings", "fit_file", "in_groups", "make_model"]
 
@@ -155,8 +155,10 @@ def fit_file(
             raise ValueError("--passes counts how often a stream is gone through: add --stream.")
         data = read_data(path, columns, like=None if start is None else model)
     else:
-        if passes != 1.0 and model.steps is not None:
+        if {"passes", "steps"} <= set(given):
             raise ValueError("--passes and --steps both say how long to train: give one of them.")
+        if "passes" in given:
+            model.set_params(steps=None)  # those of the model that goes on
         X, y = streamed.sample(_LOOKED_AT, 0)
         data = Data(X, y, groups=streamed.groups)
         yield f"{path} has {streamed.rows:,} rows and is read block by block."
@@ -167,9 +169,7 @@ def fit_file(
         model = in_groups(model, columns, data)
     elif not is_lattice(data.X):
         data = _in_its_order(start, model, data)
-    if left is not None and process.first:  # not before: what was typed wrongly loses nothing
-        discard(left)
-    with kept_until_done():
+    with kept_until_done(), in_place_of(left):
         stopped = _fitted(model, data if streamed is None else None, streamed, passes)
         if streamed is not None or not is_lattice(data.X):
             model.units_ = {columns.target: ""}  # as a lattice would have said
@@ -290,6 +290,7 @@ def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str])
     # What has a default stays as it was for the model, unless it was typed.
     typed = {"method": "method", "divide": "devices", "seed": "random_state"}
     settings += [setting for option, setting in typed.items() if option in given]
+    settings += ["random_state"] * (model.random_state is None)  # checkpoints need a number
     new = {name: v for name in settings if (v := getattr(wanted, name)) is not None}
     return model.set_params(warm_start=True, **new)
 

@@ -75,7 +75,8 @@ def joined(
     except BaseException as error:
         # At its end JAX would wait for the others, and these for what this one was to add: with it
         # gone they are told at once, and what went wrong here is said before.
-        atexit.register(_end, error.code if isinstance(error, StopRequest) else 1)
+        code = error.code if isinstance(error, StopRequest) else getattr(error, "exit_code", 1)
+        atexit.register(_end, code)
         raise
     try:
         jax.distributed.shutdown()  # waits for the others
@@ -85,15 +86,19 @@ def joined(
 
 def _leave(process: Process, error: Exception, advice: str) -> NoReturn:
     """End without the others: with one lost, taking leave of them does not work either."""
-    print(_why(process, error, advice), file=sys.stderr, flush=True)
-    _end(1)
+    try:
+        print(_why(process, error, advice), file=sys.stderr)
+    finally:
+        _end(1)
 
 
 def _end(code: int) -> NoReturn:
-    """End without a word to the others."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
+    """End without a word to the others, even if nobody reads what was said."""
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)
 
 
 def _why(process: Process, error: Exception, advice: str) -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from zigp.files.addresses import Found
 from zigp.files.kinds import begins
-from zigp.files.problems import FileError
+from zigp.files.problems import FileError, told
 
 __all__ = [
     "refuse_beyond_memory",
@@ -75,7 +75,7 @@ def _arrays(found: Found) -> Iterator[tuple[str, tuple[int, ...], int]]:
     """Names, shapes and bytes per cell of columns, or of arrays at the top; nothing is read."""
     if found.kind == "parquet":
         for path in found.files:
-            with found.reading(path) as file:
+            with told("read", path), found.reading(path) as file:
                 for name in file.schema_arrow.names:
                     yield name, (file.metadata.num_rows,), _CELL
     elif found.kind == "zarr":

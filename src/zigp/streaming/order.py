@@ -71,7 +71,9 @@ class Schedule:
     ) -> None:
         """At most `rows` in a block, of which each lane gives about as many as the others."""
         self.rows, self.lanes = rows, max(min(lanes, len(order)), 1)
-        self.slice = -(-rows // self.lanes)
+        self.total = int(sizes[order].sum())
+        self.blocks = min(blocks, self.total)
+        self.slice = max(-(-self.total // max(self.blocks * self.lanes, 1)), 1)
         dealt = (order[lane :: self.lanes] for lane in range(self.lanes))
         parts = [_slices(sizes, pieces, self.slice) for pieces in dealt]
         which = np.repeat(np.arange(self.lanes), [len(part[0]) for part in parts])
@@ -79,8 +81,6 @@ class Schedule:
         turn = np.argsort(when, kind="stable")
         self._lane, self._piece, self._start = which[turn], piece[turn], start[turn]
         self._ends = np.cumsum((stop - start)[turn])
-        self.total = int(self._ends[-1]) if len(self._ends) else 0
-        self.blocks = min(blocks, self.total)
 
     def block(self, number: int) -> list[list[Cut]]:
         """For each lane, what it gives to a block, in order."""

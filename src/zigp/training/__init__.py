@@ -3,7 +3,13 @@
 Nothing of a model's structure is known here but its parameters' paths.
 """
 
-from zigp.training.checkpoints import Checkpoints, discard, kept_until_done, when_done
+from zigp.training.checkpoints import (
+    Checkpoints,
+    discard,
+    in_place_of,
+    kept_until_done,
+    when_done,
+)
 from zigp.training.feeds import Feed, Resident, Streamed, digest_of
 from zigp.training.locks import remove_empty
 from zigp.training.loop import train, train_restarts
@@ -32,6 +38,7 @@ __all__ = [
     "check_whole",
     "digest_of",
     "discard",
+    "in_place_of",
     "kept_until_done",
     "parameters",
     "remove_empty",

@@ -23,10 +23,18 @@ from zigp.files.digest import digest
 from zigp.training.locks import LOCK, locked
 from zigp.training.settings import check_positive, check_whole
 
-__all__ = ["Checkpoints", "discard", "fingerprint", "kept_until_done", "when_done"]
+__all__ = [
+    "Checkpoints",
+    "discard",
+    "fingerprint",
+    "in_place_of",
+    "kept_until_done",
+    "when_done",
+]
 
 _KEY, _KEPT, _NAMES = "zigp-checkpoint", 2, "step-*.checkpoint"
 _later: ContextVar[list[Callable[[], None]] | None] = ContextVar("later", default=None)
+_left: ContextVar[Path | None] = ContextVar("left", default=None)
 
 
 @contextmanager
@@ -52,6 +60,16 @@ def when_done(action: Callable[[], None]) -> None:
         action()
     else:
         todo.append(action)
+
+
+@contextmanager
+def in_place_of(folder: Path | None) -> Iterator[None]:
+    """What interrupted fits left in a folder is removed once training begins, not by a mistake."""
+    outer = _left.set(folder)
+    try:
+        yield
+    finally:
+        _left.reset(outer)
 
 
 def discard(folder: Path) -> None:
@@ -83,6 +101,9 @@ class Checkpoints:
         self.writes = writes  # of several processes only the first does
         self._last_time, self._last_step = time.monotonic(), 0
         self._kept: list[Path] = []  # what is known to be whole, the newest last
+        if writes and (left := _left.get()) is not None:
+            discard(left)
+            _left.set(None)
         if writes and not resume and self.found():
             raise ValueError(
                 f"{self.folder} holds checkpoints of a fit that was interrupted: go on from them "

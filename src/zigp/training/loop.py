@@ -33,7 +33,7 @@ __all__ = ["train", "train_restarts"]
 
 # A program runs for about this long before it looks up whether somebody wants to stop it.
 _SECONDS_AT_ONCE = 1.0
-_FIRST_STEPS = 5  # until it is known how long a step takes
+_FIRST_STEPS = 5  # of a time budget, until it is known how long a step takes
 _MINIBATCH_RATE = 0.1
 
 Show = Callable[[Progress], None]
@@ -133,7 +133,7 @@ class _Training:
         ahead, steps = begin + count, jnp.asarray(self.settings.steps)
         at = begin
         while at < ahead:
-            some = _FIRST_STEPS if self.pace is None else int(_SECONDS_AT_ONCE / self.pace)
+            some = 1 if self.pace is None else int(_SECONDS_AT_ONCE / self.pace)
             some = min(max(some, 1), ahead - at)
             start = time.perf_counter()
             first, last, many = (jnp.asarray(step) for step in (begin, ahead, some))
