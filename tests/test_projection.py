@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from jax.scipy.linalg import solve_triangular
 
+from zigp import projection
 from zigp.projection import whitened
 
 
@@ -54,6 +55,23 @@ def test_batches_have_the_derivatives_of_their_members():
         alone = jax.grad(loss, argnums=(0, 1))(*map(jnp.asarray, pair))
         for ours, theirs in zip(batch, alone, strict=True):
             np.testing.assert_allclose(ours[i], theirs, atol=1e-12)
+
+
+def test_what_is_done_by_quarters_is_what_is_done_at_once(monkeypatch):
+    """Quarters of quarters, of odd and even sizes, as of a matrix too large for one product."""
+    monkeypatch.setattr(projection, "_SMALL", 4)
+    K, cross = random_pair(7, M=21, N=5)
+    ct = jnp.asarray(np.random.default_rng(8).normal(size=cross.shape))
+
+    def both(K, cross):
+        return [
+            (A, *back(ct)) for A, back in (jax.vjp(f, K, cross) for f in (whitened, step_by_step))
+        ]
+
+    (A, K_bar, cross_bar), (expected, K_expected, cross_expected) = jax.jit(both)(K, cross)
+    np.testing.assert_allclose(A, expected, atol=1e-11)
+    np.testing.assert_allclose(cross_bar, cross_expected, atol=1e-11)
+    np.testing.assert_allclose(K_bar, 0.5 * (K_expected + K_expected.T), atol=1e-10)
 
 
 @pytest.mark.slow
