@@ -309,7 +309,7 @@ def after_a_sweep(model: Model, batch: Batch, rate, share, names=None):
     return found, jax.value_and_grad(objective)(moved, batch, share)
 
 
-def same_gradients(model: Model, batch: Batch, rate: float = 1.0, names=None) -> None:
+def assert_same_gradients(model: Model, batch: Batch, rate: float = 1.0, names=None) -> None:
     (value, gradient), (expected, all_of_it) = after_a_sweep(model, batch, rate, 0.7, names)
     np.testing.assert_allclose(value, expected, rtol=1e-12)
     for got, by_hand in zip(jax.tree.leaves(gradient), jax.tree.leaves(all_of_it), strict=True):
@@ -320,7 +320,7 @@ def same_gradients(model: Model, batch: Batch, rate: float = 1.0, names=None) ->
     "which", [pytest.param(0, id="lattice", marks=pytest.mark.slow), pytest.param(1, id="rows")]
 )
 def test_the_slopes_that_a_sweep_ends_with_give_the_gradient(which):
-    same_gradients(random_zigp(11, "diagonal"), masked(11)[which])
+    assert_same_gradients(random_zigp(11, "diagonal"), masked(11)[which])
 
 
 @pytest.mark.slow
@@ -329,7 +329,7 @@ def test_they_do_with_every_likelihood(name):
     model, batch = MODELS[name]("dense"), counts(12, random_lattice(12))
     if "f" not in model.latents:
         batch = eqx.tree_at(lambda b: b.y, batch, np.minimum(batch.y, 1.0))
-    same_gradients(model, batch)
+    assert_same_gradients(model, batch)
 
 
 @pytest.mark.slow
@@ -337,15 +337,15 @@ def test_they_do_with_every_likelihood(name):
 def test_they_do_in_networks_and_where_the_last_step_is_in_closed_form(noise):
     model = random_network(13, latent_noise=noise)
     batch = random_outputs(13, missing=0.3)
-    same_gradients(model, batch)
-    same_gradients(model, batch, names=["g", "f"])
+    assert_same_gradients(model, batch)
+    assert_same_gradients(model, batch, names=["g", "f"])
 
 
 @pytest.mark.slow
 def test_they_do_where_every_step_is_refused():
     """A step that is not a number is not taken; the slopes are those where it began."""
     model, batch = random_zigp(14), masked(14)[1]
-    same_gradients(model, batch, rate=np.nan, names=["g"])
+    assert_same_gradients(model, batch, rate=np.nan, names=["g"])
 
 
 @pytest.mark.slow
@@ -353,4 +353,4 @@ def test_they_do_with_exposure():
     rng = np.random.default_rng(15)
     X = np.column_stack([random_lattice(15).rows().X, rng.uniform(0.5, 2.0, 24)])
     model = dataclasses.replace(random_zigp(15), exposure=3)
-    same_gradients(model, random_batch(15, Rows(X)))
+    assert_same_gradients(model, random_batch(15, Rows(X)))

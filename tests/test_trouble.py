@@ -148,7 +148,7 @@ def plain(name: str, dtype: str) -> np.ndarray:
     return _plain[name, dtype]
 
 
-def judged(name: str, what: str, dtype: str) -> None:
+def assert_what_the_table_says(name: str, what: str, dtype: str) -> None:
     """Fit, and check what the table says."""
     inputs, y, _ = trouble = (TROUBLE | OF_OTHER_SHAPES)[what]
     model = fitted(name, trouble, dtype)
@@ -206,14 +206,14 @@ QUICK = ("gp",)
 def test_trouble_in_plain_shapes(name):
     """All in one test, since all run the same compiled programs."""
     for what in TROUBLE:
-        judged(name, what, "float64")
+        assert_what_the_table_says(name, what, "float64")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ESTIMATORS)
 @pytest.mark.parametrize("what", OF_OTHER_SHAPES)
 def test_trouble_in_other_shapes(name, what):
-    judged(name, what, "float64")
+    assert_what_the_table_says(name, what, "float64")
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_trouble_in_other_shapes(name, what):
 def test_trouble_in_float32(name):
     for what in TROUBLE:
         if what != "a learning rate of 100":
-            judged(name, what, "float32")
+            assert_what_the_table_says(name, what, "float32")
     with pytest.raises(FloatingPointError, match=r"stopped being finite at step .*learning_rate"):
         fitted(name, (X, Y, {"learning_rate": 1e4}), "float32")
     for scale, kind, message in IN_FLOAT32.values():
@@ -233,7 +233,7 @@ def test_trouble_in_float32(name):
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_trouble_of_other_shapes_in_float32(name):
     for what in OF_OTHER_SHAPES:
-        judged(name, what, "float32")
+        assert_what_the_table_says(name, what, "float32")
 
 
 FAR = at(3, 1e30, X[:3].ravel()).reshape(3, 3)  # squared, the distance to it is infinite
@@ -281,7 +281,7 @@ def test_what_is_asked_about_nothing_is_answered_by_nothing():
 # -- at the command line --------------------------------------------------------------------------
 
 
-def typed(folder: Path, what: str, *more: str) -> str:
+def fitted_and_predicted_and_checked(folder: Path, what: str, *more: str) -> str:
     """Fit and predict through files; what was said."""
     inputs, y, _ = (TROUBLE | OF_OTHER_SHAPES)[what]
     frame = pd.DataFrame(inputs, columns=["a", "b", "hour"]).assign(rain=y)
@@ -302,7 +302,9 @@ def typed(folder: Path, what: str, *more: str) -> str:
 def test_trouble_at_the_command_line(tmp_path):
     for what in TROUBLE:
         if what != "a learning rate of 100":  # which is no option
-            said = typed(tmp_path, what, "--inducing", str(M), "--steps", "60")
+            said = fitted_and_predicted_and_checked(
+                tmp_path, what, "--inducing", str(M), "--steps", "60"
+            )
             assert SAID.get(what, "") in said
 
 
@@ -315,7 +317,7 @@ def test_trouble_at_the_command_line(tmp_path):
     ],
 )
 def test_trouble_at_the_command_line_with_default_settings(tmp_path, what):
-    typed(tmp_path, what)
+    fitted_and_predicted_and_checked(tmp_path, what)
 
 
 # -- jitter ---------------------------------------------------------------------------------------
