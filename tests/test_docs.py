@@ -216,3 +216,13 @@ def test_every_public_name_is_in_the_reference(site):
         f"zigp.estimators.{n}.fit" for n in zigp.__all__ if n.endswith(("Regressor", "Classifier"))
     ]
     assert [name for name in names if f'id="{name}"' not in reference] == []
+
+
+def test_the_tests_that_the_page_of_reliability_names_are_there():
+    page = (DOCS / "reliability.md").read_text()
+    files = {path.name: path.read_text() for path in Path(__file__).parent.glob("test_*.py")}
+    named = set(re.findall(r"`(test_\w+)`", page))
+    assert len(named) > 25
+    every = "\n".join(files.values())
+    assert sorted(name for name in named if f"def {name}(" not in every) == []
+    assert set(re.findall(r"`(test_\w+\.py)`", page)) <= files.keys()
