@@ -623,3 +623,11 @@ def test_fitting_raises_no_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ZeroInflatedGPRegressor(steps=3, n_inducing=15).fit(X, y).predict(X)
+
+
+def test_the_smallest_whole_number_is_a_number():
+    """Which has no absolute value among its like: units were negative."""
+    least = float(np.iinfo(np.int64).min)
+    model = SparseGPRegressor(steps=2, n_inducing=3).fit(np.arange(6.0)[:, None], [int(least)] * 6)
+    assert model.y_scale_ > 0
+    np.testing.assert_allclose(model.predict([[2.5]]), least, rtol=1e-6)

@@ -845,6 +845,13 @@ def test_whole_numbers_are_times_where_all_are_dates(values, expected):
         )  # fmt: skip
 
 
+def test_times_are_no_numbers():
+    times = pd.DataFrame({"rain": pd.to_datetime(["2018-07-01", None], utc=True)})
+    with pytest.raises(FileError, match="is not a number"):
+        as_numbers(times, ["rain"])
+    assert as_numbers(times[1:], ["rain"])["rain"].isna().all()
+
+
 @pytest.mark.parametrize("function", [as_numbers, as_times])
 def test_a_column_that_is_not_there_is_told(function, tmp_path):
     frame = read(put(tmp_path / "rain.csv", "a,b\n1,2\n"))

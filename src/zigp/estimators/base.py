@@ -448,7 +448,8 @@ class SparseGP(GPSettings):
         self, X: Any, y: Any, *, reset: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         X = self._as_numbers(X, reset=reset)
-        return validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
+        return X, y.astype(float)  # the smallest whole number has no absolute value
 
     def _as_target(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """The outputs of a stream's block, as `_checked_pair` would have them."""

@@ -86,6 +86,8 @@ def _parsed(frame: pd.DataFrame, values: pd.Series) -> pd.Series:
 
     if values.dtype.kind in "biuf":
         return values.astype(float) if values.dtype.kind == "b" else values
+    if values.dtype.kind in "mM":  # of missing times pandas would make the smallest whole number
+        return pd.Series(np.nan, values.index)
     texts = _texts(values)
     if frame.attrs.get("decimal") == ",":
         texts = texts.map(lambda text: text.translate(_DECIMAL_POINT), na_action="ignore")
