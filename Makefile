@@ -49,8 +49,7 @@ test-slow: setup
 	$(BIN)/pytest -m slow
 
 # Where the mathematics is.
-ROOMS := special kernels inducing latent projection covariances signal likelihoods models objective \
-  natural training batch minibatches
+ROOMS := math gp models training
 
 coverage: setup
 	$(BIN)/pytest --cov --cov-report=

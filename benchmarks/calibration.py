@@ -26,15 +26,16 @@ from exact_posterior import ExactZeroInflated
 from run import RESULTS, machine
 from scipy.special import ndtr, ndtri
 
-from zigp import GPNetworkRegressor, SparseGPRegressor, ZeroInflatedGPRegressor, scores
-from zigp.data import Layout
+from zigp import GPNetworkRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
+from zigp.data.layout import Layout
 from zigp.datasets import load_precipitation
+from zigp.diagnostics import scores
 from zigp.experiments import precipitation
-from zigp.kernels import Matern32, SquaredExponential
-from zigp.latent import LatentGP, family
-from zigp.likelihoods import Gated, Gaussian, Likelihood
-from zigp.models import Model, gp_network, gp_regression, zero_inflated_gp
-from zigp.runtime import session
+from zigp.gp.kernels import Matern32, SquaredExponential
+from zigp.gp.latent import LatentGP, family
+from zigp.models.likelihoods import Gated, Gaussian, Likelihood
+from zigp.models.model import Model, gp_network, gp_regression, zero_inflated_gp
+from zigp.runtime.session import session
 
 PATH = RESULTS / "calibration.json"
 REPLICATIONS = 100

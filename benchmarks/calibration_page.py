@@ -103,7 +103,7 @@ def trust(found: Result) -> str:
   under which they are independent, cannot say.
 
 This is where the model is right. Where it is not, as with rain below, look at held-out data of your
-own: `zigp.checking.coverage`, `plots.pit_histogram`.
+own: `zigp.diagnostics.coverage`, `plots.pit_histogram`.
 """
 
 

@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 from run import RESULTS, machine
 
-import zigp.estimators.base as base
+import zigp.estimators.fitting as base
 from zigp import GPNetworkRegressor, ZeroInflatedGPRegressor
 from zigp.datasets import load_jura, load_precipitation
 from zigp.experiments.precipitation import INPUTS, SETTINGS, splits
-from zigp.runtime import session
+from zigp.runtime.session import session
 from zigp.training import Settings, train
 
 RATES = (0.02, 0.05, 0.1, 0.2)

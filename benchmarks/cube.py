@@ -20,7 +20,7 @@ from run import machine
 
 from zigp import ZeroInflatedGPRegressor
 from zigp.datasets import simulate_rain_grid
-from zigp.scores import amount_scores
+from zigp.diagnostics.scores import amount_scores
 
 RESULTS = Path(__file__).parent / "results" / "cube.json"
 SHAPE = (500, 60, 80)

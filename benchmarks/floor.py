@@ -26,11 +26,11 @@ from jax import Array
 from jax.scipy.special import erfc
 from run import summary, write
 
-from zigp.batch import Batch
-from zigp.models import Model
-from zigp.objective import bound
-from zigp.runtime import session
-from zigp.special import probit_moments
+from zigp.gp.batch import Batch
+from zigp.math.special import probit_moments
+from zigp.models.model import Model
+from zigp.models.objective import bound
+from zigp.runtime.session import session
 
 REPETITIONS = 60
 CACHED = 4_096  # numbers that stay in a core's cache

@@ -25,18 +25,18 @@ import jax.numpy as jnp
 import numpy as np
 from run import machine, summary
 
-from zigp.batch import Batch, Lattice
-from zigp.inducing import place
-from zigp.kernels import SquaredExponential
-from zigp.latent import LatentGP
-from zigp.likelihoods import Gaussian
-from zigp.models import Model, zero_inflated_gp
-from zigp.natural import natural_sweep
-from zigp.objective import bound
-from zigp.projection import default_jitter, whitened
-from zigp.runtime import session
-from zigp.special import _nodes
+from zigp.gp.batch import Batch, Lattice
+from zigp.gp.inducing import place
+from zigp.gp.kernels import SquaredExponential
+from zigp.gp.latent import LatentGP
+from zigp.gp.projection import default_jitter, whitened
+from zigp.math.special import _nodes
+from zigp.models.likelihoods import Gaussian
+from zigp.models.model import Model, zero_inflated_gp
+from zigp.models.objective import bound
+from zigp.runtime.session import session
 from zigp.training import Settings, train
+from zigp.training.natural import natural_sweep
 
 COLUMNS = ((0, 1), (2,))
 # stations, hours, inducing points among each

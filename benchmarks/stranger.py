@@ -21,8 +21,8 @@ from run import machine
 
 from zigp import ZeroInflatedGPRegressor
 from zigp.datasets import load_precipitation
+from zigp.diagnostics.scores import amount_scores
 from zigp.experiments.precipitation import INPUTS, RESOLUTION, splits
-from zigp.scores import amount_scores
 
 RESULTS = Path(__file__).parent / "results" / "stranger.json"
 ZIGP = Path(sys.executable).with_name("zigp")

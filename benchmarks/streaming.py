@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 from run import RESULTS, machine
 
-import zigp.estimators.base as base
+import zigp.estimators.fitting as base
 from zigp import ZeroInflatedGPRegressor, open_stream
-from zigp.runtime import session
-from zigp.streaming import Stream, prefetched
+from zigp.data.streams import Stream, prefetched
+from zigp.runtime.session import session
 from zigp.training import train
 
 ROWS = 100_000_000

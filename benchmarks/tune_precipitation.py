@@ -27,9 +27,9 @@ from sklego.meta import ZeroInflatedRegressor
 
 from zigp import ZeroInflatedGPRegressor
 from zigp.datasets import load_precipitation
+from zigp.diagnostics.scores import amount_scores, distance_from_uniform, log_score, pit
 from zigp.experiments.precipitation import INPUTS, RESOLUTION, SETTINGS, splits
-from zigp.kernels import SquaredExponential
-from zigp.scores import amount_scores, distance_from_uniform, log_score, pit
+from zigp.gp.kernels import SquaredExponential
 
 RESULTS = Path(__file__).parent / "results" / "tune_precipitation.json"
 

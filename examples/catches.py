@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from zigp import ZeroInflatedGPRegressor, load
-from zigp.checking import zero_count
+from zigp.diagnostics import zero_count
 
 # Two hundred hauls over five years: the fish live in the north and are becoming fewer.
 rng = np.random.default_rng(2)

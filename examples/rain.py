@@ -6,8 +6,8 @@ python examples/rain.py
 import numpy as np
 
 from zigp import ZeroInflatedGPRegressor
-from zigp.checking import morans_i, score_table
 from zigp.datasets import simulate_rain
+from zigp.diagnostics import morans_i, score_table
 
 rain = simulate_rain(n_stations=20, n_hours=120, seed=1)  # lat, lon, hour, rain_mm
 seen = np.random.default_rng(1).random(len(rain)) < 0.8

@@ -11,15 +11,14 @@ import pytest
 from jaxtyping import install_import_hook
 
 CORE = (
-    "batch",
-    "inducing",
-    "kernels",
-    "latent",
-    "likelihoods",
-    "predictive",
-    "quadrature",
-    "signal",
-    "special",
+    "gp.batch",
+    "gp.inducing",
+    "gp.kernels",
+    "gp.latent",
+    "math",
+    "models.distributions",
+    "models.likelihoods",
+    "models.signal",
 )
 install_import_hook([f"zigp.{name}" for name in CORE], "beartype.beartype")
 
@@ -46,7 +45,7 @@ AS_FOR_USE = {
         "repeated",
         "report",
         "special",
-        "streaming",
+        "streams",
         "training",
         "trouble",
     )
@@ -75,21 +74,14 @@ def pytest_configure(config):
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(wrapper=True)
 def pytest_collection_modifyitems(items):
-    """Every process notes the names of all tests, the slow ones too, before any is left out.
-
-    Files that take long come first, so that no process is left alone with one in the end.
-    """
-    names = "\n".join(item.nodeid for item in items)
-    (Path(os.environ["ZIGP_TESTS_RUN"]) / f"names-{os.getpid()}").write_text(names, "utf-8")
-    yield
+    """Run files that take long first, so that no process is left alone with one in the end."""
     items.sort(key=lambda item: item.module.__name__ not in AS_FOR_USE)
 
 
 @pytest.fixture(autouse=True)
 def _in_session():
-    from zigp.runtime import session
+    from zigp.runtime.session import session
 
     with session():
         yield
@@ -103,7 +95,7 @@ def _compiled_programs(request):
     """How they are made, and that there is room: Linux allows a process 65,530 memory maps."""
     import jax
 
-    from zigp.runtime import make_room
+    from zigp.runtime.session import make_room
 
     quick = "JAX_DISABLE_MOST_OPTIMIZATIONS" in os.environ or (
         "XLA_FLAGS" not in os.environ and request.module.__name__ not in AS_FOR_USE

@@ -7,10 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from zigp import natural, objective
-from zigp.batch import Lattice
-from zigp.kernels import Kernel, Matern32, SquaredExponential
-from zigp.latent import LatentGP
+from zigp.gp.batch import Lattice
+from zigp.gp.kernels import Kernel, Matern32, SquaredExponential
+from zigp.gp.latent import LatentGP
+from zigp.models import objective
+from zigp.training import natural
 
 COLUMNS = ((0, 1), (2,))
 

@@ -16,14 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from zigp.batch import Batch, Lattice
-from zigp.inducing import place
-from zigp.kernels import SquaredExponential
-from zigp.latent import LatentGP
-from zigp.likelihoods import Gaussian
-from zigp.models import Model, zero_inflated_gp
-from zigp.objective import bound
-from zigp.runtime import session
+from zigp.gp.batch import Batch, Lattice
+from zigp.gp.inducing import place
+from zigp.gp.kernels import SquaredExponential
+from zigp.gp.latent import LatentGP
+from zigp.models.likelihoods import Gaussian
+from zigp.models.model import Model, zero_inflated_gp
+from zigp.models.objective import bound
+from zigp.runtime.session import session
 
 REPETITIONS = 60
 

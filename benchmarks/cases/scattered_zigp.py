@@ -15,12 +15,12 @@ import jax
 import numpy as np
 from problem import BATCH, INDUCING, ROWS, rows
 
-from zigp.batch import Batch, Rows
-from zigp.kernels import SquaredExponential
-from zigp.latent import LatentGP
-from zigp.likelihoods import Gaussian
-from zigp.models import gp_regression
-from zigp.runtime import session
+from zigp.gp.batch import Batch, Rows
+from zigp.gp.kernels import SquaredExponential
+from zigp.gp.latent import LatentGP
+from zigp.models.likelihoods import Gaussian
+from zigp.models.model import gp_regression
+from zigp.runtime.session import session
 from zigp.training import Settings, train
 
 CHUNK, CHUNKS = 20, 3  # the first one warms up

@@ -6,19 +6,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zigp import checking, datasets, kernels, plots, report, special
+    from zigp import datasets, diagnostics, kernels, plots, report, special
+    from zigp.data.streams import open_stream
     from zigp.estimators import (
         GPNetworkRegressor,
         HurdleGPRegressor,
         SparseGPClassifier,
         SparseGPRegressor,
         ZeroInflatedGPRegressor,
+        load,
     )
-    from zigp.storage import load
-    from zigp.streaming import open_stream
 
-_MODULES = ("checking", "datasets", "kernels", "plots", "report", "special")
-_WHERE = {"load": "zigp.storage", "open_stream": "zigp.streaming"}
+_MODULES = ("datasets", "diagnostics", "kernels", "plots", "report", "special")
+_WHERE = {"open_stream": "zigp.data.streams"}
 
 __all__ = [
     "GPNetworkRegressor",
@@ -26,8 +26,8 @@ __all__ = [
     "SparseGPClassifier",
     "SparseGPRegressor",
     "ZeroInflatedGPRegressor",
-    "checking",
     "datasets",
+    "diagnostics",
     "kernels",
     "load",
     "open_stream",

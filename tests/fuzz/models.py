@@ -110,7 +110,7 @@ def signed(header: dict[str, Any], outer: dict[str, Any], data: bytes) -> bytes:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
-    from zigp.files.digest import digest
+    from zigp.runtime.digest import digest
 
     with suppress(SafetensorError, ValueError, KeyError, OverflowError, RecursionError):
         said = json.loads(_written(header))  # as it will be read, with marks for lists filled in

@@ -16,14 +16,14 @@ ROOT = Path(__file__).resolve().parents[2]
 SHARES = {"special": 0.2}
 
 # The rooms, and the tests that hold each: those that see it closely, and are quick.
-_OBJECTIVE = "tests/test_objective.py::test_"
+_OBJECTIVE = "tests/models/test_objective.py::test_"
 ROOMS = {
-    "special": ("tests/test_special.py",),
-    "signal": ("tests/test_signal.py",),
+    "special": ("tests/math/test_special.py",),
+    "signal": ("tests/models/test_signal.py",),
     "objective": (
         _OBJECTIVE + "bound_is_the_papers_written_out_by_hand[dense-0]",
         _OBJECTIVE + "parts_of_the_data_add_up_to_the_whole",
         _OBJECTIVE + "the_prior_counts_every_length_that_there_is",
-        "tests/test_natural.py::test_the_slopes_that_a_sweep_ends_with_give_the_gradient[rows]",
+        "tests/training/test_natural.py::test_the_slopes_that_a_sweep_ends_with_give_the_gradient[rows]",
     ),
 }

@@ -19,14 +19,14 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from zigp import kernels, special
-from zigp.batch import Batch, Rows
-from zigp.covariances import Dense, Diagonal
-from zigp.latent import LatentGP
-from zigp.likelihoods import Gaussian
-from zigp.models import Model, gp_classification, gp_regression
-from zigp.objective import bound
-from zigp.projection import default_jitter, with_jitter
-from zigp.quadrature import trapezoid
+from zigp.gp.batch import Batch, Rows
+from zigp.gp.covariances import Dense, Diagonal
+from zigp.gp.latent import LatentGP
+from zigp.gp.projection import default_jitter, with_jitter
+from zigp.math.quadrature import trapezoid
+from zigp.models.likelihoods import Gaussian
+from zigp.models.model import Model, gp_classification, gp_regression
+from zigp.models.objective import bound
 
 Case = dict[str, Any]
 

@@ -17,7 +17,7 @@ import pytest
 import random_cases
 from random_cases import Case
 
-from zigp.runtime import session
+from zigp.runtime.session import session
 
 pytestmark = pytest.mark.peers
 

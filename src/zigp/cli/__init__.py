@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from zigp.cli import commands
 from zigp.cli.memory import ADVICE, ran_out
 from zigp.cli.printing import plain
-from zigp.stopping import StopRequest
+from zigp.runtime.interrupts import StopRequest
 
 __all__ = ["app", "main"]
 

@@ -307,8 +307,8 @@ def simulate(
     """
     from zigp.cli.models import using
     from zigp.cli.predicting import draw_to_file
+    from zigp.data.tables import TABLES, check_writable, writing
     from zigp.datasets import simulate_rain
-    from zigp.files import TABLES, check_writable, writing
 
     if (model is None) != (data is None):
         raise ValueError("--model and --data go together: draw from the one at rows of the other.")
@@ -398,9 +398,9 @@ def demo(
 
     Example: zigp demo --out rain-demo
     """
+    from zigp.cli.demo import INPUTS, run_demo
     from zigp.cli.printing import print_scores
-    from zigp.demo import INPUTS, run_demo
-    from zigp.files import beside, check_writable
+    from zigp.data.tables import beside, check_writable
     from zigp.report import Roles, write_report
 
     figure = out / "rain.png"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zigp.cli.options import listed
-from zigp.files import FileError, as_levels, as_numbers, as_times, read, refuse_gaps
-from zigp.names import is_globe, places_among
+from zigp.data.names import is_globe, places_among
+from zigp.data.tables import FileError, as_levels, as_numbers, as_times, read, refuse_gaps
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -192,7 +192,7 @@ def _check_names(path: Path | str, found: Sequence[Any], columns: Columns) -> No
 
 
 def _from_lattice(path: Path | str, found: Any, columns: Columns) -> Data:
-    from zigp.lattices import axes_of
+    from zigp.data.grids import axes_of
 
     if columns.target not in found.data_vars:
         have = ", ".join(map(str, found.data_vars)) or "only axes"

@@ -14,7 +14,7 @@ __all__ = ["described"]
 def described(path: Path, *, as_json: bool) -> str:
     """What a model file holds, for people or, as JSON, for programs."""
     from zigp import load
-    from zigp.storage import read_header
+    from zigp.estimators.persistence import read_header
 
     header = read_header(path)
     found: dict[str, Any] = {key: value for key, value in header.items() if key != "content"}

@@ -34,8 +34,8 @@ def evaluate_file(
     quiet: bool,
 ) -> None:
     """Score each model on each fold, and print a table of means or all of it as JSON."""
-    from zigp.checking import cross_check
-    from zigp.families import resolution_of
+    from zigp.diagnostics.validation import cross_check
+    from zigp.estimators.families import resolution_of
 
     models = list(dict.fromkeys(models))
     if not models:
@@ -82,7 +82,7 @@ def _asked(name: str, columns: Columns, settings: Settings, data: Data) -> tuple
 
 def _as_rows(data: Data, columns: Columns) -> Data:
     """A lattice as the table of its cells, which can be split into folds."""
-    from zigp.lattices import as_cells, is_lattice
+    from zigp.data.grids import as_cells, is_lattice
 
     if not is_lattice(data.X):
         return data
@@ -95,7 +95,7 @@ def _folds(
 ) -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:
     from sklearn.model_selection import KFold
 
-    from zigp.checking import folds
+    from zigp.diagnostics.validation import folds
 
     by, along = "random rows", list(X.columns)
     if columns.time and not at_random:
@@ -112,7 +112,7 @@ def _folds(
 
 
 def _zeros(y: np.ndarray, resolution: float) -> dict[str, float]:
-    from zigp.scores import amount_scores
+    from zigp.diagnostics.scores import amount_scores
 
     return {"test_rows": float(len(y))} | amount_scores(y, np.zeros_like(y), resolution)
 

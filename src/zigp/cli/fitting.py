@@ -13,8 +13,8 @@ from zigp.cli.data import Columns, Data, read_data
 from zigp.cli.options import listed, sizes
 from zigp.cli.processes import ALONE, Process
 from zigp.cli.streams import open_if_large
-from zigp.files import FileError, check_writable
-from zigp.lattices import is_lattice
+from zigp.data.grids import is_lattice
+from zigp.data.tables import FileError, check_writable
 from zigp.training import InterruptedFitError, in_place_of, kept_until_done
 
 __all__ = ["Settings", "fit_file", "in_groups", "make_model"]

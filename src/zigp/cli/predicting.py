@@ -13,7 +13,7 @@ import typer
 
 from zigp.cli.data import as_fitted, taken_as_text
 from zigp.cli.printing import plain
-from zigp.files import (
+from zigp.data.tables import (
     LATTICE_KINDS,
     LATTICES,
     TABLES,
@@ -114,7 +114,7 @@ def _beside(path: Path | str, part: pd.DataFrame, new: Mapping[str, np.ndarray])
 
 
 def _predict_lattice(model: Any, path: Path | str, out: str, asked: Asked, force: bool) -> int:
-    from zigp.prediction import block_of
+    from zigp.models.predictions import block_of
 
     if not hasattr(model, "predict_lattice"):
         raise ValueError("The model is a classifier, which predicts at the rows of a table.")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from zigp.cli.memory import ADVICE, ran_out
-from zigp.stopping import StopRequest
+from zigp.runtime.interrupts import StopRequest
 
 __all__ = ["ALONE", "Process", "joined"]
 

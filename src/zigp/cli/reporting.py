@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from zigp.cli.data import Columns, read_data
-from zigp.files import FileError, check_writable
+from zigp.data.tables import FileError, check_writable
 
 __all__ = ["report_file"]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from zigp.cli.data import Columns
 from zigp.cli.processes import Process
-from zigp.files import FileError
+from zigp.data.tables import FileError
 
 if TYPE_CHECKING:
-    from zigp.streaming import Stream
+    from zigp.data.streams import Stream
 
 __all__ = ["open_if_large"]
 
@@ -30,7 +30,7 @@ def open_if_large(
         asked = True
     if asked is False or (asked is None and not _can_be_large(path)):
         return None
-    from zigp.streaming import open_stream
+    from zigp.data.streams import open_stream
 
     opened = partial(
         open_stream,
@@ -57,8 +57,8 @@ def open_if_large(
 
 
 def _can_be_large(path: Path | str) -> bool:
-    from zigp.files.addresses import ENDINGS
-    from zigp.files.kinds import begins, is_zarr
+    from zigp.data.tables.addresses import ENDINGS
+    from zigp.data.tables.kinds import begins, is_zarr
 
     path = Path(path)
     if path.is_file():

@@ -3,6 +3,7 @@
 from zigp.estimators.classifier import SparseGPClassifier
 from zigp.estimators.hurdle import HurdleGPRegressor
 from zigp.estimators.network import GPNetworkRegressor
+from zigp.estimators.persistence import load
 from zigp.estimators.regressors import SparseGPRegressor, ZeroInflatedGPRegressor
 
 __all__ = [
@@ -11,4 +12,5 @@ __all__ = [
     "SparseGPClassifier",
     "SparseGPRegressor",
     "ZeroInflatedGPRegressor",
+    "load",
 ]

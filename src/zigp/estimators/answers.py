@@ -15,14 +15,14 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from zigp import prediction
-from zigp.batch import Lattice
-from zigp.estimators.base import SparseGP
-from zigp.estimators.settings import GPSettings
-from zigp.lattices import QUANTILES, is_lattice, predict_lattice
-from zigp.likelihoods import Gaussian, LogAmounts
-from zigp.runtime import entry_point
-from zigp.scores import best_threshold
+from zigp.data.grids import QUANTILES, is_lattice, predict_lattice
+from zigp.diagnostics.scores import best_threshold
+from zigp.estimators.fitting import SparseGP
+from zigp.estimators.parameters import GPSettings
+from zigp.gp.batch import Lattice
+from zigp.models import predictions
+from zigp.models.likelihoods import Gaussian, LogAmounts
+from zigp.runtime.session import entry_point
 from zigp.training import check_whole
 
 if TYPE_CHECKING:
@@ -352,14 +352,14 @@ class Regressor(RegressorMixin, GPSettings):
 class ModelRegressor(Regressor, SparseGP):
     """The answers of a single model."""
 
-    _with_quantiles: ClassVar[Mapping[str, Callable]] = {"response": prediction.quantile}
+    _with_quantiles: ClassVar[Mapping[str, Callable]] = {"response": predictions.quantile}
 
     @property
     def _has_atom(self) -> bool:
         return isinstance(self.model_.likelihood, LogAmounts)
 
     def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        out = self._over_rows(X, prediction.moments)
+        out = self._over_rows(X, predictions.moments)
         return self._in_user_units(out["mean"]), self.y_scale_ * out["sd"].T
 
     @property
@@ -384,17 +384,17 @@ class ModelRegressor(Regressor, SparseGP):
     def _log_between(self, X: ArrayLike, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         ends = (self._transformed(np.stack([low, high])) - self.y_offset_) / self.y_scale_
         along = np.moveaxis(ends, 1, -1)
-        return self._over_rows(X, prediction.log_between, along=along)["p"].T
+        return self._over_rows(X, predictions.log_between, along=along)["p"].T
 
     def _cdf(self, X: ArrayLike, thresholds: np.ndarray) -> np.ndarray:
         scaled = (self._transformed(thresholds) - self.y_offset_) / self.y_scale_
         lines = scaled.reshape(len(scaled), -1).T if self._output_names is None else scaled.T[None]
-        p = self._over_rows(X, prediction.cdf, along=lines)["p"]
+        p = self._over_rows(X, predictions.cdf, along=lines)["p"]
         return p.T.reshape(thresholds.shape)
 
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
         rows, groups = self._checked(X) - self.layout_.centre, self.layout_.groups
-        drawn = prediction.draw(self.model_, rows, groups, n, key, noise=noise)
+        drawn = predictions.draw(self.model_, rows, groups, n, key, noise=noise)
         return np.stack([self._in_user_units(one) for one in drawn])
 
     def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
@@ -402,7 +402,7 @@ class ModelRegressor(Regressor, SparseGP):
         check_is_fitted(self)
         axes = len(X.axes) if isinstance(X, Lattice) else 1
         ends = (self._threshold(t, axes) for t in (low, high))
-        return self._over_rows(X, prediction.probability, *ends)["p"].T
+        return self._over_rows(X, predictions.probability, *ends)["p"].T
 
     def _threshold(self, t: float, axes: int) -> np.ndarray:
         """A value of y in the model's units, one for each output, to be spread over axes."""

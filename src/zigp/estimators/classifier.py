@@ -12,16 +12,18 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp import prediction
-from zigp.data import Layout
-from zigp.estimators.base import FIRST_GATE_VARIANCE, SparseGP
-from zigp.initial import Sparsity
-from zigp.models import Model, gp_classification
-from zigp.runtime import entry_point
+from zigp.data.layout import Layout
+from zigp.estimators.fitting import FIRST_GATE_VARIANCE, SparseGP
+from zigp.estimators.initial import Sparsity
+from zigp.estimators.persistence import registered
+from zigp.models import predictions
+from zigp.models.model import Model, gp_classification
+from zigp.runtime.session import entry_point
 
 __all__ = ["SparseGPClassifier"]
 
 
+@registered
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseGPClassifier(ClassifierMixin, SparseGP):
     """Classification into two classes on many rows: the second has probability Φ(g(x)).
@@ -103,7 +105,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         array([0., 1.])
         """
         check_is_fitted(self)
-        p = self._over_rows(X, prediction.moments)["mean"]
+        p = self._over_rows(X, predictions.moments)["mean"]
         return p if len(self.classes_) == 2 else np.full_like(p, bool(self.classes_[0]))
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -132,5 +134,5 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         >>> model.decision_function(new) > 0
         array([False,  True])
         """
-        g = self._over_rows(X, prediction.latent)
+        g = self._over_rows(X, predictions.latent)
         return g["mean"] / np.sqrt(1.0 + g["sd"] ** 2)

@@ -17,19 +17,21 @@ from scipy.stats import norm
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp import prediction
-from zigp.data import ColumnList, Layout
+from zigp.data.layout import ColumnList, Layout
 from zigp.estimators.answers import Regressor
-from zigp.estimators.base import row_weights
 from zigp.estimators.classifier import SparseGPClassifier
+from zigp.estimators.fitting import row_weights
+from zigp.estimators.initial import KernelSpec
+from zigp.estimators.persistence import registered
 from zigp.estimators.regressors import SparseGPRegressor
-from zigp.initial import KernelSpec
-from zigp.runtime import entry_point
+from zigp.models import predictions
+from zigp.runtime.session import entry_point
 from zigp.training import InterruptedFitError, kept_until_done, remove_empty, when_done
 
 __all__ = ["HurdleGPRegressor"]
 
 
+@registered
 @dataclass(eq=False, repr=False, kw_only=True)
 class HurdleGPRegressor(Regressor):
     """Amounts that are often zero: a GP classifier for zero or not, a GP regression for how much.
@@ -302,7 +304,7 @@ class HurdleGPRegressor(Regressor):
         first, second = jax.random.split(key)
         gate = self.classifier_
         rows, groups = gate._checked(X) - gate.layout_.centre, gate.layout_.groups
-        on = prediction.draw(gate.model_, rows, groups, n, first, noise=noise)
+        on = predictions.draw(gate.model_, rows, groups, n, first, noise=noise)
         if len(gate.classes_) == 1:
             on = np.broadcast_to(float(gate.classes_[0]), on.shape)
         return on * self.regressor_._draws(X, n, second, noise)

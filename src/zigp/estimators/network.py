@@ -13,14 +13,15 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp import prediction
-from zigp.data import Layout, refuse_too_large
+from zigp.data.layout import Layout, refuse_too_large
 from zigp.estimators.answers import ModelRegressor
-from zigp.initial import KernelSpec, Sizes, Sparsity, initial_latent
-from zigp.latent import LatentGP, family
-from zigp.likelihoods import Gaussian, LatentNoise
-from zigp.models import Model, gp_network
-from zigp.runtime import entry_point
+from zigp.estimators.initial import KernelSpec, Sizes, Sparsity, initial_latent
+from zigp.estimators.persistence import registered
+from zigp.gp.latent import LatentGP, family
+from zigp.models import predictions
+from zigp.models.likelihoods import Gaussian, LatentNoise
+from zigp.models.model import Model, gp_network
+from zigp.runtime.session import entry_point
 from zigp.training import Fit, check_whole
 
 __all__ = ["GPNetworkRegressor", "NetworkParts"]
@@ -50,6 +51,7 @@ class NetworkParts:
     n_effective: np.ndarray  # [N, P]  how many latents an output uses, from 1 to Q
 
 
+@registered
 @dataclass(eq=False, repr=False, kw_only=True)
 class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     """Several outputs as sums of a few latent functions with weights that vary: y = W(x) f(x) + ε.
@@ -293,7 +295,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     def _back_transformed(self, X: Any, middle: str = "mean") -> tuple[np.ndarray, np.ndarray]:
         units = (np.reshape(v, (-1, 1)) for v in (self.y_offset_, self.y_scale_))
-        out = self._over_rows(X, prediction.back_transformed, *units)
+        out = self._over_rows(X, predictions.back_transformed, *units)
         return out[middle].T - (self.y_transform == "log1p"), out["sd"].T
 
     def _check_back_transform(self) -> None:
@@ -323,7 +325,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         inputs, values, weights, _ = self._in_model_units(rows, Y, np.ones(len(rows)))
         # Without noise of their own, latents at a row of the training data are as q has them.
         local = trained and not self.latent_noise
-        signal = prediction.conditioned(
+        signal = predictions.conditioned(
             self.model_,
             inputs,
             values,
@@ -350,7 +352,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         >>> model.predict_network(X).support.shape
         (50, 1, 2)
         """
-        out = super()._over_rows(X, prediction.network)
+        out = super()._over_rows(X, predictions.network)
         parts = {name: np.moveaxis(values, -1, 0) for name, values in out.items()}
         terms = parts["effective"] * parts["latents"][:, :, None] * self.y_scale_
         # The participation ratio (Σ a)²/Σ a² of squared terms: 1 if one does all, Q if all share.

@@ -10,21 +10,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from zigp import prediction
-from zigp.data import ColumnList, Layout, refuse_too_large
+from zigp.data.layout import ColumnList, Layout, refuse_too_large
 from zigp.estimators.answers import ModelRegressor, frame
-from zigp.estimators.base import FIRST_GATE_VARIANCE
-from zigp.families import LOG_AMOUNTS, chosen_family, refuse_unsuited, spread, start_of
-from zigp.initial import KernelSpec, Sparsity
-from zigp.likelihoods import (
+from zigp.estimators.families import LOG_AMOUNTS, chosen_family, refuse_unsuited, spread, start_of
+from zigp.estimators.fitting import FIRST_GATE_VARIANCE
+from zigp.estimators.initial import KernelSpec, Sparsity
+from zigp.estimators.persistence import registered
+from zigp.models import predictions
+from zigp.models.likelihoods import (
     Gated,
     Gaussian,
     HurdleGamma,
     HurdleLognormal,
     ZeroInflatedNegativeBinomial,
 )
-from zigp.models import Model, gp_regression, zero_inflated_gp
-from zigp.runtime import entry_point
+from zigp.models.model import Model, gp_regression, zero_inflated_gp
+from zigp.runtime.session import entry_point
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +35,7 @@ __all__ = ["SparseGPRegressor", "ZeroInflatedGPRegressor"]
 _FIRST_NOISE = 0.1  # where training starts, in the model's units
 
 
+@registered
 @dataclass(eq=False, repr=False, kw_only=True)
 class SparseGPRegressor(ModelRegressor):
     """GP regression on many rows through inducing points: y = f(x) + ε.
@@ -56,6 +58,7 @@ class SparseGPRegressor(ModelRegressor):
         return gp_regression(f, Gaussian.of_variance(_FIRST_NOISE, sparsity.dtype))
 
 
+@registered
 @dataclass(eq=False, repr=False, kw_only=True)
 class ZeroInflatedGPRegressor(ModelRegressor):
     """Regression where most observations are zero: an amount f(x) and a gate Φ(g(x)).
@@ -92,10 +95,10 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     gate_inputs: ColumnList | None = None
 
     _with_quantiles: ClassVar = {
-        "response": prediction.quantile,
-        "if_on": prediction.quantile_if_on,
-        "latent": prediction.quantile_of_latent,
-        "gate": prediction.quantile_of_gate,
+        "response": predictions.quantile,
+        "if_on": predictions.quantile_if_on,
+        "latent": predictions.quantile_of_latent,
+        "gate": predictions.quantile_of_gate,
     }
 
     def _scaling(
@@ -171,7 +174,7 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         >>> model.prob_on(new).round(2)
         array([0., 1.])
         """
-        return self._over_rows(X, prediction.components)["gate"]
+        return self._over_rows(X, predictions.components)["gate"]
 
     @entry_point
     def predict_if_on(
@@ -185,7 +188,7 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         >>> model.predict_if_on([[8.0]]).round(1)
         array([4.])
         """
-        out = self._over_rows(X, prediction.moments_if_on)
+        out = self._over_rows(X, predictions.moments_if_on)
         mean = self._in_user_units(out["mean"])
         return (mean, self.y_scale_ * out["sd"]) if return_std else mean
 
@@ -200,6 +203,6 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         >>> list(model.predict_components(new))
         ['gate', 'gate_sd', 'latent', 'latent_sd', 'signal', 'signal_sd']
         """
-        out = self._over_rows(X, prediction.components)
+        out = self._over_rows(X, predictions.components)
         without_unit = ("gate", "gate_sd")
         return frame({k: v if k in without_unit else v * self.y_scale_ for k, v in out.items()}, X)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from zigp.batch import Batch, Rows
-from zigp.devices import Devices
-from zigp.streaming.prefetch import prefetched
+from zigp.data.streams.prefetch import prefetched
+from zigp.gp.batch import Batch, Rows
 from zigp.training import Streamed
+from zigp.training.devices import Devices
 
 if TYPE_CHECKING:
-    from zigp.streaming import Block, Stream
+    from zigp.data.streams import Block, Stream
 
 __all__ = ["block_and_step", "feed_of"]
 

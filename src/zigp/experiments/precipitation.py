@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import KFold
 
-from zigp import scores
 from zigp.datasets import load_precipitation
+from zigp.diagnostics import scores
 from zigp.estimators import (
     HurdleGPRegressor,
     SparseGPClassifier,
@@ -22,7 +22,7 @@ from zigp.estimators import (
 from zigp.experiments.figures import error_figure, rain_maps
 from zigp.experiments.peers import PEERS, installed_peers
 from zigp.experiments.record import Record, say
-from zigp.kernels import SquaredExponential
+from zigp.gp.kernels import SquaredExponential
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from zigp import scores
 from zigp.datasets import load_toy
+from zigp.diagnostics import scores
 from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.experiments.figures import fits_and_truth, parts_figure
 from zigp.experiments.record import Record, say

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 from scipy.stats import binom, norm
 from sklearn.utils.validation import check_is_fitted
 
-from zigp import checking, scores
+from zigp import diagnostics
+from zigp.diagnostics import scores
 from zigp.plots.canvas import axes_for, legend_above, next_line
 from zigp.plots.labels import target_label
 
@@ -78,7 +79,7 @@ def reliability(
 
     On the diagonal probabilities are right; below it the model says "not zero" too often. Bars
     span the shares that two standard errors leave possible; grey columns show the share of rows
-    with such a probability. The numbers are those of `zigp.checking.reliability`, where `tol` is
+    with such a probability. The numbers are those of `zigp.diagnostics.reliability`, where `tol` is
     how far from zero still counts as zero.
 
     >>> from zigp import ZeroInflatedGPRegressor, plots
@@ -90,7 +91,7 @@ def reliability(
     >>> ax.get_ylabel()
     'share of rain_mm not zero'
     """
-    table = checking.reliability(model, X, y, tol, bins)
+    table = diagnostics.reliability(model, X, y, tol, bins)
     ax = axes_for(ax)
     p, seen, rows = (table[name].to_numpy() for name in ("predicted", "observed", "rows"))
     left = [float(str(name).split(" to ")[0]) for name in table.index]
@@ -133,7 +134,7 @@ def pit_histogram(
     A hump in the middle means distributions too wide, peaks at the ends too narrow, a slope a bias.
     In nine of ten cases a right model stays inside the grey band, bin by bin. With a `resolution`,
     the step that y is recorded in, an observation stands for the cell that it was rounded from
-    (`zigp.scores.pit`); without it the numbers are those of `quantile_residuals`.
+    (`zigp.diagnostics.scores.pit`); without it the numbers are those of `quantile_residuals`.
 
     >>> from zigp import ZeroInflatedGPRegressor, plots
     >>> from zigp.datasets import simulate_rain
@@ -187,7 +188,7 @@ def precision_recall(
     For every threshold: how many of the observations that are not zero it finds (recall), and how
     many of those that it finds are not zero (precision). Rows are ranked by `prob_on`, or by the
     predicted amount where a model has none. The legend gives the area under the curve
-    (`zigp.scores.auprc`); the line is what guessing reaches.
+    (`zigp.diagnostics.scores.auprc`); the line is what guessing reaches.
 
     >>> from zigp import ZeroInflatedGPRegressor, plots
     >>> from zigp.datasets import simulate_rain

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data import column_index, listed
-from zigp.names import is_latitude, is_longitude, places_among
-from zigp.names import is_time as names_a_time
+from zigp.data.layout import column_index, listed
+from zigp.data.names import is_latitude, is_longitude, places_among
+from zigp.data.names import is_time as names_a_time
 
 __all__ = [
     "column",

@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from zigp.batch import Rows
-from zigp.families import LOG_AMOUNTS
-from zigp.lattices import as_cells, is_lattice
+from zigp.data.grids import as_cells, is_lattice
+from zigp.estimators.families import LOG_AMOUNTS
+from zigp.gp.batch import Rows
 from zigp.plots.canvas import DATA, SIGNAL, axes_for, figure_for, legend_above, mark_dates, titled
 from zigp.plots.labels import column, input_names, outputs_of, target_label
-from zigp.runtime import entry_point
+from zigp.runtime.session import entry_point
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

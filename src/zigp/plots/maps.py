@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from zigp.data import column_index
-from zigp.families import LOG_AMOUNTS
-from zigp.lattices import is_lattice
+from zigp.data.grids import is_lattice
+from zigp.data.layout import column_index
+from zigp.estimators.families import LOG_AMOUNTS
 from zigp.plots.canvas import axes_for, colour_scale, figure_for, titled
 from zigp.plots.labels import column, input_names, is_time, names_of, target_label
 from zigp.plots.marks import Cells, Marks, Places, add_colours, grey_words

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from zigp.names import is_globe, is_plane
+from zigp.data.names import is_globe, is_plane
 from zigp.plots.canvas import ZERO, Scale, mark_dates
 from zigp.plots.labels import (
     column,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from zigp.families import resolution_of
+from zigp.estimators.families import resolution_of
 from zigp.report.maps import Maps, as_number
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, Verdict

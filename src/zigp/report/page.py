@@ -15,16 +15,16 @@ import numpy as np
 import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data import refuse_too_large
-from zigp.families import LOG_AMOUNTS
-from zigp.files.atomic import beside
-from zigp.lattices import as_cells, is_lattice
+from zigp.data.grids import as_cells, is_lattice
+from zigp.data.layout import refuse_too_large
+from zigp.diagnostics.scores import distance_from_uniform
+from zigp.estimators.families import LOG_AMOUNTS
 from zigp.report import charts
 from zigp.report.maps import chosen_rows, maps_of
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, Verdict, judged
 from zigp.report.words import amount, as_it_is, learned, noise
-from zigp.scores import distance_from_uniform
+from zigp.runtime.atomic import beside
 
 __all__ = ["write_report"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from zigp.names import is_globe, is_plane, is_time, places_among
+from zigp.data.names import is_globe, is_plane, is_time, places_among
 from zigp.plots.labels import with_unit
 
 __all__ = ["Roles"]

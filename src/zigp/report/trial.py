@@ -10,9 +10,9 @@ import numpy as np
 import pandas as pd
 from sklearn.base import clone
 
-from zigp import scores
-from zigp.checking import reliability, score_table
-from zigp.families import resolution_of
+from zigp.diagnostics import scores
+from zigp.diagnostics.validation import reliability, score_table
+from zigp.estimators.families import resolution_of
 
 __all__ = ["Trial", "Verdict", "judged"]
 

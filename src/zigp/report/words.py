@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
-from zigp.kernels import Categorical, Columns, Kernel, Linear, Periodic, Scaled, Stationary
-from zigp.latent import LatentGP
+from zigp.gp.kernels import Categorical, Columns, Kernel, Linear, Periodic, Scaled, Stationary
+from zigp.gp.latent import LatentGP
 from zigp.report.roles import Roles
-from zigp.runtime import entry_point
+from zigp.runtime.session import entry_point
 
 __all__ = ["amount", "as_it_is", "learned", "noise"]
 

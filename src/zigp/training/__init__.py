@@ -13,7 +13,7 @@ from zigp.training.checkpoints import (
 from zigp.training.feeds import Feed, Resident, Streamed, digest_of
 from zigp.training.locks import remove_empty
 from zigp.training.loop import train, train_restarts
-from zigp.training.records import Fit, InterruptedFitError, Progress
+from zigp.training.progress import Fit, InterruptedFitError, Progress
 from zigp.training.settings import (
     GROUPS,
     Method,

@@ -18,8 +18,8 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as written_tensors
 
-from zigp.files.atomic import beside
-from zigp.files.digest import digest
+from zigp.runtime.atomic import beside
+from zigp.runtime.digest import digest
 from zigp.training.locks import LOCK, locked
 from zigp.training.settings import check_positive, check_whole
 

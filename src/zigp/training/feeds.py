@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from zigp.batch import Batch, Lattice
-from zigp.devices import Devices
-from zigp.minibatches import filled_up, longest, whole_batches
+from zigp.gp.batch import Batch, Lattice
+from zigp.training.devices import Devices
+from zigp.training.minibatches import filled_up, longest, whole_batches
 
 __all__ = ["Feed", "Resident", "Streamed", "digest_of"]
 

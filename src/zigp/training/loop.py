@@ -17,14 +17,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from zigp.batch import Batch
-from zigp.devices import Devices
-from zigp.minibatches import order_of_pass
-from zigp.models import Model
-from zigp.stopping import StopRequest
+from zigp.gp.batch import Batch
+from zigp.models.model import Model
+from zigp.runtime.interrupts import StopRequest
 from zigp.training.checkpoints import Checkpoints, fingerprint
+from zigp.training.devices import Devices
 from zigp.training.feeds import Feed, Resident
-from zigp.training.records import Fit, InterruptedFitError, Progress
+from zigp.training.minibatches import order_of_pass
+from zigp.training.progress import Fit, InterruptedFitError, Progress
 from zigp.training.settings import Settings, natural_of, rates_of
 from zigp.training.steps import Plan, State, advance, first_state
 from zigp.training.watching import chosen, failure, finite, gain, highest, with_more_jitter

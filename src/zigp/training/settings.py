@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from zigp.models import Model
-from zigp.natural import has_steps
+from zigp.models.model import Model
+from zigp.training.natural import has_steps
 
 __all__ = [
     "GROUPS",

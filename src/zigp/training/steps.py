@@ -16,13 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from zigp.batch import Batch
-from zigp.devices import Devices
-from zigp.minibatches import minibatch, next_order
-from zigp.models import Model
-from zigp.natural import natural_sweep
-from zigp.objective import objective, objective_and_gradient
-from zigp.projection import Projection
+from zigp.gp.batch import Batch
+from zigp.gp.projection import Projection
+from zigp.models.model import Model
+from zigp.models.objective import objective, objective_and_gradient
+from zigp.training.devices import Devices
+from zigp.training.minibatches import minibatch, next_order
+from zigp.training.natural import natural_sweep
 from zigp.training.settings import Schedule, learned
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from zigp.models import Model
+from zigp.models.model import Model
 from zigp.training.settings import Settings, learned
 from zigp.training.steps import State
 

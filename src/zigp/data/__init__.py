@@ -1,0 +1,1 @@
+"""Tables, grids and streams, and the layout of their rows."""

@@ -1,0 +1,193 @@
+"""What looks wrong with a fit, in words that say what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.spatial import cKDTree
+from scipy.spatial.distance import pdist
+from scipy.special import ndtr
+
+from zigp.gp.batch import Rows
+from zigp.gp.kernels import Columns, Kernel, Product, Scaled, Stationary, Sum
+from zigp.gp.latent import LatentGP
+from zigp.models.likelihoods import Gated, Gaussian, HurdleLognormal
+from zigp.models.likelihoods.gaussian import NOISE_FLOOR
+from zigp.models.model import Model
+
+__all__ = ["findings"]
+
+_RISING = 0.05  # nats a row, over the last quarter of the steps
+_FEWEST_STEPS = 100
+_NEVER = 0.03  # a gate within this of 0 or 1 everywhere
+_COLLAPSED = 1e-5  # of their spread, between two inducing inputs
+_MOST_PLACES = 2000
+_EXTREME = 1e4  # times the median, a value that leaves no digits for the rest
+_KM_PER_DEGREE = 111.2
+_GATES = ("g", "k")  # the latents that are seen through Φ
+
+
+def findings(
+    model: Model,
+    names: list[str],
+    bounds: np.ndarray | None,
+    failure: str,
+    retried: Sequence[int] = (),
+    reach: float = 1.0,
+) -> list[str]:
+    """A sentence for each thing that looks wrong; none if nothing does.
+
+    `bounds` are those of the steps, a row; without them convergence is not looked at. `retried` are
+    the steps at which the jitter was raised, and `reach` is how far the largest output lies above
+    the median, as a factor.
+    """
+    latents = {
+        f"{name}{list(place) or ''}": gp
+        for name, whole in model.complete().items()
+        for place, gp in whole.members()
+    }
+    gates = {name: gp for name, gp in latents.items() if name[0] in _GATES}
+    return [
+        *([f"Training failed. {failure}"] if failure else _training(bounds)),
+        *_jitter(model, retried),
+        *_outliers(reach),
+        *(said for name, gp in latents.items() for said in _latent(name, gp, names)),
+        *(said for name, gp in gates.items() for said in _gate(name, gp)),
+        *_noise(model),
+    ]
+
+
+def _training(bounds: np.ndarray | None) -> Iterator[str]:
+    """Whether the bound still rose over the last quarter of the steps, by means of a few."""
+    if bounds is None:
+        return
+    quarter, few = len(bounds) // 4, max(len(bounds) // 20, 1)
+    if len(bounds) < _FEWEST_STEPS:
+        yield f"Not converged: {len(bounds)} steps are too few to tell. Raise steps."
+        return
+    gain = float(bounds[-few:].mean() - bounds[-quarter - few : -quarter].mean())
+    if gain > _RISING:
+        yield (
+            f"Not converged: over the last quarter of its {len(bounds)} steps the bound still rose "
+            f"by {gain:.2g} a row. Raise steps."
+        )
+
+
+def _jitter(model: Model, retried: Sequence[int]) -> Iterator[str]:
+    """Where rounding made a matrix that has no Cholesky factor, and what was done about it."""
+    if retried:
+        most = max(float(np.max(latent.jitter)) for latent in model.latents.values())
+        yield (
+            f"The bound was not finite after step {', '.join(map(str, retried))}, and the jitter "
+            f"was raised tenfold there, to {most:.1g} of the prior variance. Give fewer inducing "
+            "points, look for columns of X in extreme units, and use dtype='float64'."
+        )
+
+
+def _outliers(reach: float) -> Iterator[str]:
+    if reach > _EXTREME:
+        yield (
+            f"The largest value of y is {reach:.1g} times the median of those that are not zero, "
+            "and sets the scale: beside it the others look alike. Correct it, leave it out, or "
+            "model logarithms, for example with likelihood='hurdle_lognormal'."
+        )
+
+
+def _latent(name: str, latent: LatentGP, names: list[str]) -> Iterator[str]:
+    for kernel, group, Z in zip(latent.kernels, latent.columns, latent.Z, strict=True):
+        places = np.asarray(
+            Z, float
+        )  # whose squares are numbers, also where those of float32 are not
+        yield from _collapsed(name, places)
+        for part, columns in _stationary(kernel, list(range(len(group)))):
+            here = places[:, columns]
+            if part.metric == "chordal":  # kilometres on the ground, north and east
+                here = _KM_PER_DEGREE * here * [1.0, np.cos(np.deg2rad(here[:, 0].mean()))]
+            lengths = np.asarray(part.lengthscale)
+            called = [names[group[c]] for c in columns]
+            yield from _lengths(name, lengths, here, called)
+
+
+def _stationary(kernel: Kernel, columns: list[int]) -> Iterator[tuple[Stationary, list[int]]]:
+    """The parts of a kernel that have length-scales, with the columns they look at."""
+    match kernel:
+        case Stationary():
+            yield kernel, columns
+        case Columns():
+            yield from _stationary(kernel.kernel, [columns[i] for i in kernel.columns])
+        case Scaled():
+            yield from _stationary(kernel.kernel, columns)
+        case Sum():
+            for term in kernel.terms:
+                yield from _stationary(term, columns)
+        case Product():
+            for factor in kernel.factors:
+                yield from _stationary(factor, columns)
+
+
+def _lengths(
+    latent: str, lengths: np.ndarray, places: np.ndarray, columns: list[str]
+) -> Iterator[str]:
+    """Length-scales, one for all columns or one each, against the places of inducing points."""
+    extents = np.ptp(places, axis=0)
+    if lengths.ndim == 0:
+        lengths, extents = lengths[None], extents.max(keepdims=True)
+        columns = [" and ".join(columns)]
+    for length, extent, column in zip(lengths, extents, columns, strict=True):
+        if extent > 0 and length > 3.0 * extent:
+            yield (
+                f"{latent} hardly varies with {column}: its length-scale {length:.3g} is far "
+                f"beyond the data, which extend over {extent:.3g}. Leave it out, or look at units."
+            )
+    distinct = np.unique(places / lengths, axis=0)
+    if len(distinct) < 3:
+        return
+    gap = float(np.median(cKDTree(distinct).query(distinct, k=2)[0][:, 1]))
+    if gap > 2.0:
+        yield (
+            f"{latent} varies with {' and '.join(columns)} faster than can be seen: neighbouring "
+            f"inducing points are {gap:.3g} length-scales apart, and between them it predicts "
+            "little. Give more of them, or another kernel."
+        )
+
+
+def _collapsed(latent: str, places: np.ndarray) -> Iterator[str]:
+    some, spread = places[:_MOST_PLACES], places.std(axis=0)
+    if len(some) > 1 and pdist(some / np.where(spread > 0, spread, 1.0)).min() < _COLLAPSED:
+        yield (
+            f"Inducing points of {latent} have collapsed onto each other: fewer would do. Lower "
+            "n_inducing."
+        )
+
+
+def _gate(name: str, latent: LatentGP) -> Iterator[str]:
+    """Whether a gate is open, or shut, at all inducing inputs."""
+    sizes = [len(z) for z in latent.Z]
+    pick = np.unique(np.linspace(0, np.prod(sizes) - 1, _MOST_PLACES).astype(int))
+    cells = np.unravel_index(pick, sizes)
+    X = np.zeros((len(pick), 1 + max(c for group in latent.columns for c in group)))
+    for cell, group, Z in zip(cells, latent.columns, latent.Z, strict=True):
+        X[:, list(group)] = np.asarray(Z)[cell]
+    g = latent.marginal(Rows(jnp.asarray(X)))
+    on = ndtr(np.asarray(g.mean / jnp.sqrt(1.0 + g.var)))
+    if on.min() > 1.0 - _NEVER:
+        yield f"The gate {name} is open everywhere: nothing is ever switched off."
+    if on.max() < _NEVER:
+        yield f"The gate {name} is shut everywhere: nothing is ever switched on."
+
+
+def _noise(model: Model) -> Iterator[str]:
+    match model.likelihood:
+        case Gated() as noise:
+            values, what = noise.on, "Where the signal is on the noise"
+        case Gaussian() | HurdleLognormal() as noise:
+            values, what = noise.noise, "The noise"
+        case _:
+            return
+    if np.any(np.asarray(values) < 2.0 * NOISE_FLOOR):
+        yield (
+            f"{what} is at its floor: the model passes through the observations. Look for "
+            "duplicated rows or noise-free data, or use fewer inducing points."
+        )

@@ -1,0 +1,313 @@
+"""A Gaussian process seen through inducing variables: its prior, its posterior q, its marginals.
+
+Whitened: a latent is f = β + √v h with h a GP of unit amplitude, u = L w its values at the
+inducing inputs (K_mm = L Lᵀ), q(w) = N(m, S) and KL taken against N(0, I). With
+A = L⁻¹ K(Z, X),
+
+    mean = β + √v Aᵀm          var = v (k − |a|² + aᵀ S a)
+
+Inputs fall into groups of columns, one kernel and one set of inducing inputs each; with several
+groups K = K_1 ⊗ K_2 ⊗ …, A factors likewise, and every contraction below runs over one group
+at a time. Plain inducing points are the case of one group. No Kronecker product is formed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
+from operator import mul
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+from jaxtyping import Float, PRNGKeyArray
+
+from zigp.gp.batch import Lattice, Rows
+from zigp.gp.covariances import COVARIANCES, Covariance, CovarianceName
+from zigp.gp.inducing import Inducing
+from zigp.gp.kernels import Kernel
+from zigp.gp.moments import Moments
+from zigp.gp.projection import Projection, along_each_axis, default_jitter, whitened, with_jitter
+
+__all__ = ["LatentGP", "family", "part_of", "with_part"]
+
+
+class LatentGP(eqx.Module):
+    """A latent function under q: prior mean β, prior variance v, kernels, inducing inputs, q.
+
+    It may be a whole family of latents (see `family`): then every array has `leading` axes more, in
+    front, except that kernels and inducing inputs have none where they are `shared`. A family is
+    computed as one batch.
+    """
+
+    kernels: tuple[Kernel, ...]
+    inducing: tuple[Inducing, ...] | None  # None: those of another latent, see zigp.models.model
+    q_mean: ArrayLike
+    q_cov: Covariance
+    log_variance: ArrayLike
+    prior_mean: ArrayLike
+    jitter: ArrayLike
+    columns: tuple[tuple[int, ...], ...] = eqx.field(static=True)
+    leading: int = eqx.field(static=True, default=0)
+    shared: bool = eqx.field(static=True, default=False)
+
+    @classmethod
+    def create(
+        cls,
+        kernels: tuple[Kernel, ...],
+        Z: tuple[np.ndarray, ...],
+        columns: tuple[tuple[int, ...], ...],
+        *,
+        covariance: CovarianceName = "dense",
+        variance: float = 1.0,
+        prior_mean: float = 0.0,
+        q_sd: float = 1.0,
+        dtype: str = "float64",
+    ) -> LatentGP:
+        """A latent whose q starts as N(0, q_sd² I) in the whitened space."""
+        shape = tuple(len(z) for z in Z)
+        latent = cls(
+            kernels=tuple(kernels),
+            inducing=tuple(Inducing.at(z) for z in Z),
+            q_mean=np.zeros(shape),
+            q_cov=COVARIANCES[covariance].scaled_identity(shape, q_sd),
+            log_variance=np.log(variance),
+            prior_mean=np.asarray(prior_mean, float),
+            jitter=default_jitter(dtype),
+            columns=tuple(tuple(group) for group in columns),
+        )
+        return jax.tree.map(lambda leaf: np.asarray(leaf, dtype), latent)
+
+    @property
+    def variance(self) -> Array:
+        return jnp.exp(jnp.asarray(self.log_variance))
+
+    @property
+    def Z(self) -> tuple[Array, ...]:
+        return tuple(group.Z for group in self._groups)
+
+    @property
+    def _groups(self) -> tuple[Inducing, ...]:
+        assert self.inducing is not None, "take it from its model, which knows whose it shares"
+        return self.inducing
+
+    def project(self, at: Rows | Lattice) -> Projection:
+        """A at the inputs, for latents of unit amplitude."""
+        return self._each(lambda gp: gp._project(at))
+
+    def through(self, projection: Projection) -> Moments:
+        """Mean and variance at every input: leading axes of the family, then the inputs' shape."""
+        return self._each(lambda gp, seen: gp._through(seen), projection)
+
+    def marginal(self, at: Rows | Lattice) -> Moments:
+        """Mean and variance at inputs."""
+        return self.through(self.project(at))
+
+    def kl(self) -> Array:
+        """KL(q(w) ‖ N(0, I)) = ½ (tr S + |m|² − M − log |S|), over the whole family."""
+        return jnp.sum(self._each(lambda gp: gp._kl()))
+
+    def draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
+        """n functions from q, each drawn jointly over all inputs."""
+        shape = np.shape(self.log_variance)[: self.leading]
+        keys = jax.random.split(key, shape)
+        draws = self._each(lambda gp, key: gp._draw(key, at, n), keys)
+        return jnp.moveaxis(draws, self.leading, 0)
+
+    def natural_step(
+        self,
+        projection: Projection,
+        slope: Moments,
+        rate: Array,
+        total: Callable[[Array], Array],
+        convex: ArrayLike = 1.0,
+    ) -> LatentGP:
+        """q after a natural-gradient step up the bound; the rest of the latent is held.
+
+        `slope` is the derivative of what is expected of the data with respect to this latent's
+        marginals, and `total` adds up over devices what was summed over the inputs of one. With A
+        and w = −2v ∂var,
+
+            H = I + A diag(w) Aᵀ        S⁻¹ ← (1 − rate) S⁻¹ + rate H
+            m ← m + rate S (√v A ∂mean − m)
+
+        At rate 1 this is the exact optimum of a latent that enters linearly with Gaussian noise.
+        Elsewhere w can be negative, and so large that there is no such S: `convex` is the part of
+        negative w that is counted. What does not exist comes out as NaN.
+        """
+
+        def one(gp: LatentGP, seen: Projection, by: Moments) -> tuple[Array, Any]:
+            m, v = jnp.asarray(gp.q_mean), gp.variance
+            by = jax.tree.map(lambda slope: slope.reshape(seen.shape), by)
+            gradient = total(seen.pull(jnp.sqrt(v) * by.mean)) - m
+            weights = -2.0 * v * by.var
+            weights = jnp.where(weights < 0, convex * weights, weights)
+            cov, change = gp.q_cov.natural_step(seen, weights, gradient, rate, total)
+            return m + change, cov
+
+        moved = self._each(one, projection, slope)
+        return eqx.tree_at(lambda gp: (gp.q_mean, gp.q_cov), self, moved)
+
+    def _each(self, function: Callable, *mapped: Any) -> Any:
+        """A function of one latent, over the family at once."""
+        paths, structure = jax.tree_util.tree_flatten_with_path(self)
+        axes = [None if path[0].name in self._common else 0 for path, _ in paths]
+
+        def one(leaves: list[Array], *args: Any) -> Any:
+            return function(jax.tree.unflatten(structure, leaves), *args)
+
+        for _ in range(self.leading):
+            one = jax.vmap(one, in_axes=(axes, *(0 for _ in mapped)))
+        return one([jnp.asarray(leaf) for _, leaf in paths], *mapped)
+
+    def members(self) -> Iterator[tuple[tuple[int, ...], LatentGP]]:
+        """The latents of the family, each by its place in it; a single latent has the place ()."""
+        shape = np.shape(self.log_variance)[: self.leading]
+        for place in np.ndindex(*shape):
+            one = self._map(lambda leaf, place=place: leaf[place])
+            yield place, dataclasses.replace(one, leading=0, shared=False)
+
+    def part(self, first: Array, shape: tuple[int, ...]) -> LatentGP:
+        """A part of the family, of this shape and from this place on."""
+        return self._map(lambda leaf: part_of(leaf, first, shape))
+
+    def with_part(self, first: Array, part: LatentGP) -> LatentGP:
+        """The family with a part of it put back."""
+        return self._map(lambda leaf, new: with_part(leaf, first, new), part)
+
+    def _map(self, function: Callable, *others: LatentGP) -> LatentGP:
+        """A function of every array but those that all of the family have together."""
+
+        def at(path: tuple[Any, ...], leaf: Any, *rest: Any) -> Any:
+            return leaf if path[0].name in self._common else function(leaf, *rest)
+
+        return jax.tree_util.tree_map_with_path(at, self, *others)
+
+    @property
+    def _common(self) -> tuple[str, ...]:
+        """What all of the family have together."""
+        return ("kernels", "inducing") if self.shared else ()
+
+    def _project(self, at: Rows | Lattice) -> Projection:
+        """A at the inputs, for one latent."""
+        inputs = at.shape
+        at, spots, shape = self._aligned(at)
+        A, prior = [], []
+        for kernel, group, columns, spot in zip(
+            self.kernels, self._groups, self.columns, spots, strict=True
+        ):
+            X = _select(at, columns, spot)
+            K = with_jitter(kernel(group.Z, group.Z), self.jitter)
+            A.append(whitened(K, kernel(group.Z, X)))
+            prior.append(kernel.diag(X))
+        return Projection(tuple(A), tuple(prior), spots, shape, inputs)
+
+    def _through(self, projection: Projection) -> Moments:
+        mean = self._in_units(projection.mean(jnp.asarray(self.q_mean)))
+        var = self.variance * (projection.unexplained() + self.q_cov.quadratic(projection))
+        return Moments(mean.reshape(projection.inputs), var.reshape(projection.inputs))
+
+    def _in_units(self, h: Array) -> Array:
+        """β + √v h."""
+        return jnp.asarray(self.prior_mean) + jnp.sqrt(self.variance) * h
+
+    def _kl(self) -> Array:
+        m = jnp.asarray(self.q_mean)
+        return 0.5 * (self.q_cov.trace() + jnp.sum(m * m) - m.size - self.q_cov.logdet())
+
+    def _draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
+        """One latent's draws.
+
+        With R Rᵀ = K(X, X) − AᵀA and w ~ q, rows give h = Aᵀw + R ε. On a lattice the prior draw
+        factors, h₀ = ([A_1ᵀ R_1] ⊗ [A_2ᵀ R_2] ⊗ …) ν, and q moves the part of it that the
+        inducing variables ν_Z carry: h = h₀ + Aᵀ(w − ν_Z).
+        """
+        aligned, spots, _ = self._aligned(at)
+        projection = self._project(aligned)
+        inputs = [_select(aligned, c, s) for c, s in zip(self.columns, spots, strict=True)]
+        K = [kernel(X, X) for kernel, X in zip(self.kernels, inputs, strict=True)]
+        explained = [a.T @ a for a in projection.A]
+        if len(set(spots)) < len(spots) or len(spots) == 1:
+            K, explained = [reduce(mul, K)], [reduce(mul, explained)]
+        roots = [
+            jnp.linalg.cholesky(with_jitter(k - e, self.jitter, relative_to=k))
+            for k, e in zip(K, explained, strict=True)
+        ]
+
+        def one(key: PRNGKeyArray) -> Array:
+            key_w, key_prior = jax.random.split(key)
+            m = jnp.asarray(self.q_mean)
+            w = m + self.q_cov.colour(jax.random.normal(key_w, m.shape, m.dtype))
+            if len(roots) == 1:
+                rest = roots[0] @ jax.random.normal(key_prior, (roots[0].shape[0],), m.dtype)
+                rest = projection.along_inputs(rest)
+            else:
+                wide = [
+                    jnp.concatenate([a.T, r], 1) for a, r in zip(projection.A, roots, strict=True)
+                ]
+                nu = jax.random.normal(key_prior, tuple(x.shape[1] for x in wide), m.dtype)
+                w = w - nu[tuple(slice(size) for size in m.shape)]
+                rest = projection.along_inputs(along_each_axis(wide, nu))
+            return self._in_units(projection.mean(w) + rest)
+
+        return jax.lax.map(one, jax.random.split(key, n)).reshape(n, *at.shape)
+
+    def _aligned(
+        self, at: Rows | Lattice
+    ) -> tuple[Rows | Lattice, tuple[int, ...], tuple[int, ...]]:
+        """The inputs, and the axis of theirs that each of this latent's groups runs along.
+
+        A lattice whose axes do not separate this latent's groups is taken as rows.
+        """
+        if isinstance(at, Lattice):
+            homes = [
+                [i for i, have in enumerate(at.columns) if set(columns) <= set(have)]
+                for columns in self.columns
+            ]
+            spots = tuple(home[0] for home in homes if home)
+            if len(spots) == len(self.columns) and len(set(spots)) == len(spots):
+                return at, spots, at.shape
+        rows = at.rows()
+        return rows, (0,) * len(self.columns), rows.shape
+
+
+def family(
+    members: Sequence[LatentGP], shape: tuple[int, ...], *, shared: bool = False
+) -> LatentGP:
+    """Latents of one kind as one batch of the given shape, in row-major order.
+
+    With `shared`, all have the kernels and inducing inputs of the first.
+    """
+    stacked = jax.tree.map(
+        lambda *leaves: np.stack(leaves).reshape(*shape, *np.shape(leaves[0])), *members
+    )
+    common = {"kernels": members[0].kernels, "inducing": members[0].inducing} if shared else {}
+    return dataclasses.replace(stacked, leading=len(shape), shared=shared, **common)
+
+
+def part_of(leaf: Array, first: Array, shape: tuple[int, ...]) -> Array:
+    """A part of an array along its first axes."""
+    rest = jnp.shape(leaf)[len(shape) :]
+    return jax.lax.dynamic_slice(jnp.asarray(leaf), _corner(leaf, first), (*shape, *rest))
+
+
+def with_part(leaf: Array, first: Array, new: Array) -> Array:
+    """The array with a part of it put back."""
+    return jax.lax.dynamic_update_slice(jnp.asarray(leaf), new, _corner(leaf, first))
+
+
+def _corner(leaf: Array, first: Array) -> list[Array]:
+    return [*first, *(jnp.zeros((), first.dtype) for _ in range(jnp.ndim(leaf) - len(first)))]
+
+
+def _select(at: Rows | Lattice, columns: tuple[int, ...], spot: int) -> Array:
+    """The coordinates of some columns along one axis of the inputs."""
+    if isinstance(at, Rows):
+        return jnp.asarray(at.X)[:, columns]
+    within = tuple(at.columns[spot].index(c) for c in columns)
+    return jnp.asarray(at.axes[spot])[:, within]

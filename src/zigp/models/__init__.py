@@ -1,0 +1,1 @@
+"""Models as compositions of latents, their bound and their predictions."""

@@ -1,0 +1,296 @@
+"""The distribution of a new observation at every input.
+
+Once its conditioners are known (for the zero-inflated GP: g) a signal is normal, and with normal
+noise so is the observation; integrating over them leaves a mixture of normals whose weights come
+from a quadrature rule. Amounts that are positive, and counts, are mixtures of their own kinds, and
+an atom at zero can be put on any of them.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from math import prod
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.scipy.special import betainc, gammainc, gammaincc, ndtri
+from jaxtyping import Float
+
+from zigp.gp.moments import Moments
+from zigp.math.quadrature import trapezoid
+from zigp.math.special import log_normal_cdf, normal_cdf
+from zigp.models.signal import Marginals, Signal
+
+__all__ = [
+    "Counts",
+    "Exponential",
+    "Gammas",
+    "Inflated",
+    "Mixture",
+    "Predictive",
+    "log_latent_nodes",
+    "mixture",
+]
+
+_NODES_ONE = 301
+_NODES_MANY = 512
+_NODES_LOG = 61
+_REACH = 8.0
+_BISECTIONS = 60
+_ENDLESS = 1e9  # as many standard deviations as infinity
+
+
+class Predictive(eqx.Module):
+    """A distribution of an observation at every input."""
+
+    @abstractmethod
+    def moments(self) -> Moments:
+        """Mean and variance."""
+
+    @abstractmethod
+    def cdf(self, t: Array) -> Array:
+        """P(y ≤ t) at every input."""
+
+    @abstractmethod
+    def log_between(self, low: Array, high: Array) -> Array:
+        """log P(low < y ≤ high) at every input."""
+
+    @abstractmethod
+    def quantile(self, p: Array) -> Array:
+        """The least t with P(y ≤ t) ≥ p, at every input."""
+
+
+class Mixture(Predictive):
+    """Σ_j weight_j N(mean_j, var_j): the components run along the first axis."""
+
+    weight: Float[Array, " J"]
+    mean: Float[Array, "J ..."]
+    var: Float[Array, "J ..."]
+
+    def moments(self) -> Moments:
+        return _mixed(self.weight, self.mean, self.var)
+
+    def cdf(self, t: Array) -> Array:
+        return jnp.tensordot(self.weight, normal_cdf(self._standardised(t)), axes=1)
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        # Also where the probability itself underflows.
+        a, b = (jnp.clip(self._standardised(t), -_ENDLESS, _ENDLESS) for t in (low, high))
+        # Of Φ(b) − Φ(a) = Φ(−a) − Φ(−b) the side in the left tail loses no digits.
+        flip = a + b > 0
+        a, b = jnp.where(flip, -b, a), jnp.where(flip, -a, b)
+        whole, part = log_normal_cdf(b), log_normal_cdf(a)
+        each = whole + jnp.log(-jnp.expm1(jnp.minimum(part - whole, 0.0)))
+        weight = self.weight.reshape(-1, *(1,) * (each.ndim - 1))
+        return jax.scipy.special.logsumexp(each, axis=0, b=weight)
+
+    def quantile(self, p: Array) -> Array:
+        # It lies between the components' own quantiles.
+        own = self.mean + jnp.sqrt(self.var) * ndtri(p)
+        return _bisected(self.cdf, p, jnp.min(own, axis=0), jnp.max(own, axis=0))
+
+    def _standardised(self, t: Array) -> Array:
+        return (t - self.mean) / jnp.sqrt(self.var)
+
+
+class Exponential(Predictive):
+    """exp of a mixture of normals: amounts that are positive."""
+
+    log: Mixture
+
+    def moments(self) -> Moments:
+        mean = jnp.exp(self.log.mean + 0.5 * self.log.var)
+        return _mixed(self.log.weight, mean, mean**2 * jnp.expm1(self.log.var))
+
+    def cdf(self, t: Array) -> Array:
+        return self.log.cdf(_log_or_lowest(t))
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        return self.log.log_between(_log_or_lowest(low), _log_or_lowest(high))
+
+    def quantile(self, p: Array) -> Array:
+        return jnp.exp(self.log.quantile(p))
+
+
+class Gammas(Predictive):
+    """Σ_j weight_j Gamma(shape, rate_j): the components run along the first axis."""
+
+    weight: Float[Array, " J"]
+    shape: Float[Array, ""]
+    rate: Float[Array, "J ..."]
+
+    def moments(self) -> Moments:
+        return _mixed(self.weight, self.shape / self.rate, self.shape / self.rate**2)
+
+    def cdf(self, t: Array) -> Array:
+        return self._sum(gammainc, t)
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        return _log_difference(self.cdf, lambda t: self._sum(gammaincc, t), low, high)
+
+    def quantile(self, p: Array) -> Array:
+        reach = self.shape + 40.0 + 10.0 * jnp.sqrt(40.0 * self.shape)
+        high = jnp.max(reach / self.rate, axis=0)
+        return _bisected(self.cdf, p, jnp.zeros_like(high), high)
+
+    def _sum(self, tail: Callable[[Array, Array], Array], t: Array) -> Array:
+        scaled = self.rate * jnp.clip(t, 0.0, jnp.finfo(self.rate.dtype).max ** 0.25)
+        each = tail(jnp.broadcast_to(self.shape, scaled.shape), scaled)
+        return jnp.tensordot(self.weight, each, axes=1)
+
+
+class Counts(Predictive):
+    """Σ_j weight_j NB(mean_j, dispersion): counts, Poisson where the dispersion is infinite.
+
+    Var = mean + mean²/dispersion.
+    """
+
+    weight: Float[Array, " J"]
+    mean: Float[Array, "J ..."]
+    dispersion: Float[Array, ""] | None  # None: Poisson
+
+    def moments(self) -> Moments:
+        extra = 0.0 if self.dispersion is None else self.mean**2 / self.dispersion
+        return _mixed(self.weight, self.mean, self.mean + extra)
+
+    def cdf(self, t: Array) -> Array:
+        return self._sum(t, upper=False)
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        return _log_difference(self.cdf, lambda t: self._sum(t, upper=True), low, high)
+
+    def quantile(self, p: Array) -> Array:
+        m = self.moments()
+        high = m.mean + jnp.sqrt(m.var) / jnp.sqrt(1.0 - p) + 1.0  # Chebyshev's inequality
+        t = _bisected(self.cdf, p, -jnp.ones_like(high), high)
+        return jnp.ceil(t - 1e-6)
+
+    def _sum(self, t: Array, *, upper: bool) -> Array:
+        k = jnp.floor(jnp.clip(t, -1.0, 1e12))
+        inside = jnp.broadcast_to(jnp.maximum(k, 0.0), self.mean.shape)
+        if self.dispersion is None:
+            each = (gammainc if upper else gammaincc)(inside + 1.0, self.mean)
+        else:
+            r = jnp.broadcast_to(self.dispersion, inside.shape)
+            p = r / (r + self.mean)
+            each = betainc(inside + 1.0, r, 1.0 - p) if upper else betainc(r, inside + 1.0, p)
+        total = jnp.tensordot(self.weight, each, axes=1)
+        return jnp.where(k < 0, 1.0 if upper else 0.0, total)
+
+
+class Inflated(Predictive):
+    """Zero with probability 1 − on, otherwise an amount that is not negative."""
+
+    on: Array
+    amount: Predictive
+
+    def moments(self) -> Moments:
+        a = self.amount.moments()
+        mean = self.on * a.mean
+        return Moments(mean, self.on * (a.var + (1.0 - self.on) * a.mean**2))
+
+    def cdf(self, t: Array) -> Array:
+        return jnp.where(t >= 0, 1.0 - self.on + self.on * self.amount.cdf(t), 0.0)
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        atom = jnp.where((low < 0) & (high >= 0), jnp.log1p(-self.on), -jnp.inf)
+        return jnp.logaddexp(atom, jnp.log(self.on) + self.amount.log_between(low, high))
+
+    def quantile(self, p: Array) -> Array:
+        beyond = (p - (1.0 - self.on)) / self.on
+        inside = jnp.clip(beyond, 1e-12, 1.0 - 1e-12)
+        return jnp.where(beyond > 0, self.amount.quantile(inside), 0.0)
+
+
+def mixture(
+    signal: Signal, marginals: Marginals, noise: Callable[[Callable[[Signal], Array]], Array]
+) -> Mixture:
+    """An observation's distribution at every input and output, as a mixture of normals.
+
+    `noise` says what variance is added once the conditioners are known: it is given a function that
+    tells the value of any part of the signal that they determine, such as a gate. Only marginals
+    are asked for, so one set of nodes serves all outputs.
+    """
+    parts = signal.conditioners()
+    moments = signal.moments(marginals)
+    shapes = []
+    for part in parts:
+        sizes = zip(part.axes, part.moments(marginals).mean.shape, strict=False)
+        inputs = moments.mean.ndim - len(signal.axes)
+        shapes.append([1 if a in signal.axes else n for a, n in sizes] + [1] * inputs)
+    xi, weight = _standard_normal_rule(sum(prod(shape) for shape in shapes))
+    split = np.split(xi, np.cumsum([prod(shape) for shape in shapes])[:-1], axis=1)
+    nodes = [
+        jnp.asarray(x.reshape(-1, *shape), moments.mean.dtype)
+        for x, shape in zip(split, shapes, strict=False)
+    ]
+
+    def given_nodes(at: list[Array]) -> Moments:
+        known = dict(zip(parts, at, strict=True))
+        given = signal.given(marginals, known)
+        added = noise(lambda part: part.given(marginals, known, fixed=True).mean)
+        return Moments(given.mean, given.var + added)
+
+    given = jax.vmap(given_nodes, axis_size=len(weight))(nodes)
+    return Mixture(jnp.asarray(weight, moments.mean.dtype), given.mean, given.var)
+
+
+def log_latent_nodes(f: Moments) -> tuple[Array, Array]:
+    """Weights [J] and values [J, inputs] of exp(f) for f ~ N(mean, var)."""
+    xi, weight = trapezoid(_NODES_LOG, _REACH)
+    nodes = jnp.asarray(xi, f.mean.dtype).reshape(-1, *(1,) * f.mean.ndim)
+    return jnp.asarray(weight, f.mean.dtype), jnp.exp(f.mean + jnp.sqrt(f.var) * nodes)
+
+
+def _standard_normal_rule(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes [J, dimensions] and weights [J] for expectations under N(0, I).
+
+    One dimension: the trapezoid rule. More: a scrambled Sobol sequence of fixed seed.
+    """
+    if dimensions == 0:
+        return np.zeros((1, 0)), np.ones(1)
+    if dimensions == 1:
+        xi, weight = trapezoid(_NODES_ONE, _REACH)
+        return xi[:, None], weight
+
+    from scipy.stats import norm, qmc
+
+    uniform = qmc.Sobol(dimensions, scramble=True, rng=0).random(_NODES_MANY)
+    return norm.ppf(uniform), np.full(_NODES_MANY, 1.0 / _NODES_MANY)
+
+
+def _mixed(weight: Array, means: Array, variances: Array) -> Moments:
+    """Mean and variance of a mixture of components with these."""
+    mean = jnp.tensordot(weight, means, axes=1)
+    return Moments(mean, jnp.tensordot(weight, variances + (means - mean) ** 2, axes=1))
+
+
+def _bisected(cdf: Callable[[Array], Array], p: Array, low: Array, high: Array) -> Array:
+    """Where a distribution function reaches p, between two bounds."""
+
+    def halve(_: Array | int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
+        low, high = bracket
+        middle = 0.5 * (low + high)
+        above = cdf(middle) >= p
+        return jnp.where(above, low, middle), jnp.where(above, middle, high)
+
+    low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, (low, high))
+    return 0.5 * (low + high)
+
+
+def _log_difference(
+    cdf: Callable[[Array], Array], survival: Callable[[Array], Array], low: Array, high: Array
+) -> Array:
+    """log(F(high) − F(low)), from whichever tail keeps more digits."""
+    below, above = cdf(low), survival(low)
+    p = jnp.where(below < 0.5, cdf(high) - below, above - survival(high))
+    return jnp.log(jnp.maximum(p, jnp.finfo(p.dtype).tiny))
+
+
+def _log_or_lowest(t: Array) -> Array:
+    """log t, −∞ where t is not positive."""
+    return jnp.where(t > 0, jnp.log(jnp.where(t > 0, t, 1.0)), -jnp.inf)

@@ -1,0 +1,333 @@
+"""The algebra of signals: sums and products of independent random functions.
+
+A signal is built from latents by name,
+
+    Gate("g") * Latent("f")                                    the zero-inflated GP
+    Total("q", Latent("W", "qp") * Latent("f", "q"))           the GP network
+
+and knows nothing of where their marginals come from. A name may stand for a whole family of
+latents, with a letter for each of its axes: W holds one for every q and p. Products line families
+up by their letters, and a total adds up along one. Under the variational posterior the latents are
+independent at every input, so means and variances compose exactly:
+
+    product    mean = m_a m_b,    var = m_a² v_b + m_b² v_a + v_a v_b
+    sum        mean = Σ m,        var = Σ v
+    gate Φ(g)  the probit moments of zigp.special
+
+This holds while no latent enters one output twice; a signal in which one does is refused.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import add, mul
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from zigp.gp.moments import Moments
+from zigp.math.special import normal_cdf, probit_moments
+
+__all__ = ["Gate", "Latent", "Product", "Signal", "Sum", "Total", "times"]
+
+Marginals = Mapping[str, Moments]
+Nodes = Mapping["Signal", Array]
+
+
+class Signal(ABC):
+    """A random function of the input, composed of latents."""
+
+    @property
+    @abstractmethod
+    def leaves(self) -> tuple[Latent, ...]:
+        """The latents in it."""
+
+    @property
+    @abstractmethod
+    def axes(self) -> str:
+        """The letters of its leading axes, before those of the inputs."""
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether its distribution at an input is exactly normal."""
+        return False
+
+    @property
+    def linear(self) -> frozenset[str]:
+        """The latents in which it is linear, with the others held: all that no gate contains."""
+        return frozenset(leaf.name for leaf in self.leaves)
+
+    @abstractmethod
+    def moments(self, marginals: Marginals) -> Moments:
+        """Exact mean and variance at every input."""
+
+    @abstractmethod
+    def value(self, values: Mapping[str, Array]) -> Array:
+        """The signal where the latents take these values."""
+
+    @abstractmethod
+    def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
+        """The Gaussian parts that, once known, leave the rest normal (`fixed`: leave nothing)."""
+
+    @abstractmethod
+    def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
+        """Mean and variance once every conditioner sits at its node, in standard deviations."""
+
+    def factors(self) -> tuple[Signal, ...]:
+        """What it is a product of, for likelihoods that need gate and latent apart."""
+        return (self,)
+
+    def __mul__(self, other: Signal) -> Product:
+        return Product((*self.factors(), *other.factors()))
+
+    def __add__(self, other: Signal) -> Sum:
+        return Sum((*_terms(self), *_terms(other)))
+
+
+@dataclass(frozen=True)
+class Latent(Signal):
+    """A Gaussian process as it is."""
+
+    name: str
+    letters: str = ""
+
+    @property
+    def axes(self) -> str:
+        return self.letters
+
+    @property
+    def leaves(self) -> tuple[Latent, ...]:
+        return (self,)
+
+    @property
+    def gaussian(self) -> bool:
+        return True
+
+    def moments(self, marginals: Marginals) -> Moments:
+        return marginals[self.name]
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        return values[self.name]
+
+    def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
+        return (self,) if fixed else ()
+
+    def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
+        return _at_node(self, marginals, nodes) if fixed else marginals[self.name]
+
+
+@dataclass(frozen=True)
+class Gate(Signal):
+    """The on-off switch Φ(g), between 0 and 1, of a latent g or of a sum of latents."""
+
+    of: Signal
+
+    def __init__(self, of: Signal | str, letters: str = ""):
+        of = Latent(of, letters) if isinstance(of, str) else of
+        if not of.gaussian:
+            raise ValueError(
+                f"A gate needs a latent or a sum of latents inside, not {type(of).__name__}: "
+                "only for a Gaussian are its moments known in closed form."
+            )
+        object.__setattr__(self, "of", of)
+
+    @property
+    def axes(self) -> str:
+        return self.of.axes
+
+    @property
+    def leaves(self) -> tuple[Latent, ...]:
+        return self.of.leaves
+
+    @property
+    def linear(self) -> frozenset[str]:
+        return frozenset()
+
+    def moments(self, marginals: Marginals) -> Moments:
+        g = self.of.moments(marginals)
+        return Moments(*probit_moments(g.mean, g.var))
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        return normal_cdf(self.of.value(values))
+
+    def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
+        return (self.of,)
+
+    def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
+        g = _at_node(self.of, marginals, nodes)
+        return Moments(normal_cdf(g.mean), g.var)
+
+
+@dataclass(frozen=True)
+class _Several(Signal):
+    """Independent signals, put together in some way."""
+
+    parts: tuple[Signal, ...]
+
+    def __post_init__(self) -> None:
+        _refuse_repeats(self, self.parts)
+
+    @property
+    def axes(self) -> str:
+        return _union(self.parts)
+
+    @property
+    def leaves(self) -> tuple[Latent, ...]:
+        return tuple(leaf for part in self.parts for leaf in part.leaves)
+
+    @property
+    def linear(self) -> frozenset[str]:
+        return frozenset().union(*(part.linear for part in self.parts))
+
+    def _of_each[T: (Array, Moments)](self, asked: Callable[[Signal], T]) -> Iterator[T]:
+        """What each part answers, with their axes lined up."""
+        return (_aligned(asked(part), part.axes, self.axes) for part in self.parts)
+
+
+@dataclass(frozen=True)
+class Product(_Several):
+    """A product of independent signals."""
+
+    def factors(self) -> tuple[Signal, ...]:
+        return self.parts
+
+    def moments(self, marginals: Marginals) -> Moments:
+        return reduce(times, self._of_each(lambda part: part.moments(marginals)))
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        return reduce(mul, self._of_each(lambda part: part.value(values)))
+
+    def _fixes(self, part: Signal) -> bool:
+        """Whether a factor must be known for the product to be normal: all but a normal one."""
+        return part is not max(self.parts, key=lambda factor: factor.gaussian)
+
+    def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
+        return tuple(
+            leaf
+            for part in self.parts
+            for leaf in part.conditioners(fixed=fixed or self._fixes(part))
+        )
+
+    def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
+        def of(part: Signal) -> Moments:
+            return part.given(marginals, nodes, fixed=fixed or self._fixes(part))
+
+        return reduce(times, self._of_each(of))
+
+
+@dataclass(frozen=True)
+class Sum(_Several):
+    """A sum of independent signals."""
+
+    @property
+    def gaussian(self) -> bool:
+        return all(part.gaussian for part in self.parts)
+
+    def moments(self, marginals: Marginals) -> Moments:
+        return reduce(_plus, self._of_each(lambda part: part.moments(marginals)))
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        return reduce(add, self._of_each(lambda part: part.value(values)))
+
+    def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
+        return tuple(leaf for part in self.parts for leaf in part.conditioners(fixed=fixed))
+
+    def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
+        return reduce(_plus, self._of_each(lambda part: part.given(marginals, nodes, fixed=fixed)))
+
+
+@dataclass(frozen=True)
+class Total(Signal):
+    """The sum of a family of independent signals along one of its axes."""
+
+    letter: str
+    of: Signal
+
+    def __post_init__(self) -> None:
+        if without := [leaf.name for leaf in self.of.leaves if self.letter not in leaf.axes]:
+            raise ValueError(
+                f"A total over {self.letter!r} would count latent {', '.join(map(repr, without))}, "
+                f"which has no axis {self.letter!r}, more than once in one output."
+            )
+
+    @property
+    def axes(self) -> str:
+        return self.of.axes.replace(self.letter, "")
+
+    @property
+    def leaves(self) -> tuple[Latent, ...]:
+        return self.of.leaves
+
+    @property
+    def gaussian(self) -> bool:
+        return self.of.gaussian
+
+    @property
+    def linear(self) -> frozenset[str]:
+        return self.of.linear
+
+    def moments(self, marginals: Marginals) -> Moments:
+        return self._added(self.of.moments(marginals))
+
+    def value(self, values: Mapping[str, Array]) -> Array:
+        return jnp.sum(self.of.value(values), axis=self.of.axes.index(self.letter))
+
+    def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
+        return self.of.conditioners(fixed=fixed)
+
+    def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
+        return self._added(self.of.given(marginals, nodes, fixed=fixed))
+
+    def _added(self, terms: Moments) -> Moments:
+        axis = self.of.axes.index(self.letter)
+        return Moments(jnp.sum(terms.mean, axis), jnp.sum(terms.var, axis))
+
+
+def times(a: Moments, b: Moments) -> Moments:
+    """The moments of a product of independent signals."""
+    var = a.mean**2 * b.var + b.mean**2 * a.var + a.var * b.var
+    return Moments(a.mean * b.mean, var)
+
+
+def _plus(a: Moments, b: Moments) -> Moments:
+    return Moments(a.mean + b.mean, a.var + b.var)
+
+
+def _union(parts: tuple[Signal, ...]) -> str:
+    """The axes of a combination: those of its largest part, which hold all the others' in order."""
+    axes = max((part.axes for part in parts), key=len)
+    for part in parts:
+        if "".join(letter for letter in axes if letter in part.axes) != part.axes:
+            raise ValueError(f"Axes {part.axes!r} do not line up with {axes!r} in one signal.")
+    return axes
+
+
+def _aligned[T: (Array, Moments)](values: T, have: str, want: str) -> T:
+    """Insert an axis of length 1 for every letter of `want` that is not in `have`."""
+    new = [i for i, letter in enumerate(want) if letter not in have]
+    return jax.tree.map(lambda array: jnp.expand_dims(array, new), values)
+
+
+def _at_node(of: Signal, marginals: Marginals, nodes: Nodes) -> Moments:
+    g = of.moments(marginals)
+    value = g.mean + jnp.sqrt(g.var) * nodes[of]
+    return Moments(value, jnp.zeros_like(value))
+
+
+def _terms(signal: Signal) -> tuple[Signal, ...]:
+    return signal.parts if isinstance(signal, Sum) else (signal,)
+
+
+def _refuse_repeats(signal: Signal, parts: tuple[Signal, ...]) -> None:
+    names = [leaf.name for part in parts for leaf in part.leaves]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(
+            f"Latent {', '.join(map(repr, twice))} enters a {type(signal).__name__.lower()} "
+            "twice. The rules for means and variances need independent parts: use two latents, "
+            "or rewrite the signal so that each appears once."
+        )

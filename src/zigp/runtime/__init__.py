@@ -1,0 +1,1 @@
+"""JAX, files and signals of the process that zigp runs in."""

@@ -1,6 +1,0 @@
-"""Data larger than memory, block by block: Parquet files and Zarr lattices, here or far away."""
-
-from zigp.streaming.prefetch import prefetched
-from zigp.streaming.stream import Block, Stream, open_stream
-
-__all__ = ["Block", "Stream", "open_stream", "prefetched"]

@@ -1,0 +1,146 @@
+"""The command, typed as a user would."""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from zigp.cli import app
+
+ROOT = Path(__file__).parents[2]
+ZIGP = Path(sys.executable).with_name("zigp")
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([ZIGP, *arguments], cwd=cwd, capture_output=True, text=True, timeout=300)
+
+
+def table_rows(text: str, bar: str) -> dict[str, list[float]]:
+    rows = {}
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split(bar)[1:-1]]
+        if len(cells) == 7 and re.fullmatch(r"[0-9.]+", cells[1]):
+            rows[cells[0]] = [float(cell) for cell in cells[1:]]
+    return rows
+
+
+@pytest.mark.slow
+def test_demo_prints_scores_and_saves_a_figure_as_the_readme_says(tmp_path):
+    done = run("demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "zigp-demo" / "rain.png").stat().st_size > 20_000
+    printed = table_rows(done.stdout, "│")
+    promised = table_rows((ROOT / "README.md").read_text(), "|")
+    assert list(printed) == list(promised) == ["Zero", "GPr", "ZiGP"]
+    for model, row in promised.items():
+        assert printed[model] == pytest.approx(row, abs=0.03)
+    progress = "ZeroInflatedGPRegressor (gated) on a lattice of 40 × 240: step"
+    assert progress in done.stderr  # apart from the results
+
+
+@pytest.mark.slow
+def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path):
+    (tmp_path / "taken").write_text("")
+    done = run("demo", "--out", "taken/folder", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("Cannot write taken/folder/rain.png: ")
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_a_figure_that_cannot_be_written_is_said_before_the_fit(tmp_path):
+    (tmp_path / "zigp-demo" / "rain.png").mkdir(parents=True)
+    done = run("demo", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("zigp-demo/rain.png exists and is of another kind.")
+
+
+def test_a_negative_seed_is_refused(tmp_path):
+    done = run("demo", "--seed", "-1", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "predict", "evaluate", "simulate", "info", "demo", "reproduce"]
+)
+def test_help_shows_an_example(command):
+    told = CliRunner().invoke(app, [command, "--help"])
+    assert told.exit_code == 0
+    assert f"Example: zigp {command}" in told.output
+
+
+@pytest.mark.slow
+def test_what_was_compiled_serves_the_next_run(tmp_path, monkeypatch):
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert run("simulate", "--hours", "30", "--out", "rain.csv", cwd=tmp_path).returncode == 0
+    typed = ["fit", "rain.csv", "--target", "rain_mm", "--steps", "3", "--quiet", "--force"]
+    kept = []
+    for _ in range(2):
+        assert run(*typed, "--out", "m.zigp", cwd=tmp_path).returncode == 0
+        compiled = tmp_path / "cache" / "zigp" / "compiled"
+        kept.append(sorted(p.name for p in compiled.iterdir() if p.name.endswith("-cache")))
+    assert any(name.startswith("jit_advance") for name in kept[0])
+    assert kept[0] == kept[1]
+
+
+def test_the_version_is_that_of_the_package(tmp_path):
+    done = run("--version", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"zigp {version('zigp')}\n")
+
+
+def test_ctrl_c_is_answered_with_a_word_and_leaves_nothing(tmp_path):
+    assert run("simulate", "--hours", "30", "--out", "rain.csv", cwd=tmp_path).returncode == 0
+    typed = [
+        ZIGP,
+        "fit",
+        "rain.csv",
+        "--target",
+        "rain_mm",
+        "--steps",
+        "1000000",
+        "--out",
+        "m.zigp",
+    ]
+    with subprocess.Popen(typed, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        process.stderr.readline()  # it has begun: inputs were not named
+        process.send_signal(signal.SIGINT)
+        said = process.stderr.read()
+    assert process.returncode == 130
+    assert said.endswith("Interrupted.\n")
+    assert "Traceback" not in said
+    assert [p.name for p in tmp_path.iterdir()] == ["rain.csv"]
+
+
+def test_a_closed_standard_output_is_told(tmp_path):
+    typed = f"{ZIGP} simulate --stations 2 --hours 2 >&-"
+    done = subprocess.run(typed, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "Standard output is closed: choose a file as --out.\n"
+
+
+@pytest.mark.slow
+def test_reproduce_says_where_the_data_are_missing(tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = run("reproduce", "toy", "--data-dir", "empty", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("empty holds none of toy.csv, toydata.mat.")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_reproduce_does_not_overwrite_results(tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "results.json").write_text("mine")
+    done = run("reproduce", "toy", "--out", "out", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "or add --resume or --force" in done.stderr
+    assert (tmp_path / "out" / "results.json").read_text() == "mine"

@@ -1,0 +1,159 @@
+"""Tables as users have them: times, levels, and columns that are not what they were."""
+
+from __future__ import annotations
+
+import cftime
+import numpy as np
+import pandas as pd
+import pytest
+
+import zigp
+from zigp.data.columns import Table
+from zigp.gp.kernels import Categorical
+
+N = 48
+TIMES = pd.date_range("2026-03-28 00:00", periods=N, freq="h")
+FRAME = pd.DataFrame(
+    {
+        "when": TIMES,
+        "gear": pd.Categorical(["net", "trap", "line"] * (N // 3), ["line", "net", "trap"]),
+        "depth": np.linspace(0.0, 9.0, N),
+    }
+)
+Y = np.where(FRAME["gear"] == "net", np.sin(FRAME["depth"]) + 2.0, 0.0)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return zigp.SparseGPRegressor(steps=60, n_inducing=20).fit(FRAME, Y)
+
+
+def numbers(frame, of=None):
+    return Table.of(frame if of is None else of).numbers(frame)
+
+
+def test_times_are_hours_since_the_first():
+    later = FRAME.iloc[5:]
+    np.testing.assert_allclose(numbers(FRAME)["when"], np.arange(N))
+    np.testing.assert_allclose(numbers(later, of=FRAME)["when"], np.arange(5, N))
+    np.testing.assert_allclose(numbers(later)["when"], np.arange(N - 5))
+
+
+def test_hours_are_true_hours_across_a_change_of_clocks():
+    local = pd.DataFrame({"when": TIMES.tz_localize("UTC").tz_convert("Europe/Helsinki")})
+    np.testing.assert_allclose(numbers(local)["when"], np.arange(N))
+    elsewhere = pd.DataFrame({"when": local["when"].dt.tz_convert("Asia/Tokyo")})
+    np.testing.assert_allclose(numbers(elsewhere, of=local)["when"], np.arange(N))
+
+
+def test_a_zone_that_is_missing_or_new_is_told():
+    local = pd.DataFrame({"when": TIMES.tz_localize("UTC").tz_convert("Europe/Helsinki")})
+    message = "'when' was time in Europe/Helsinki when the model was fitted and is now time without"
+    with pytest.raises(ValueError, match=message):
+        numbers(FRAME[["when"]], of=local)
+    with pytest.raises(ValueError, match=r"was time without zone .* and is now time in"):
+        numbers(local, of=FRAME[["when"]])
+
+
+def test_calendars_without_leap_days_are_kept():
+    days = [cftime.datetime(2024, *day, calendar="noleap") for day in ((2, 28), (3, 1))]
+    frame = pd.DataFrame({"when": pd.Series(days, dtype=object)})
+    np.testing.assert_allclose(numbers(frame)["when"], [0.0, 24.0])
+    gap = pd.DataFrame({"when": pd.Series([*days, None], dtype=object)})
+    np.testing.assert_allclose(numbers(gap, of=frame)["when"], [0.0, 24.0, np.nan])
+    with pytest.raises(ValueError, match=r"zone \(cftime noleap\) .* without zone \(standard\)"):
+        numbers(FRAME[["when"]], of=frame)
+
+
+def test_levels_are_counted_in_the_order_of_the_fit():
+    np.testing.assert_array_equal(numbers(FRAME)["gear"][:3], [1, 2, 0])
+    other = pd.DataFrame({"gear": pd.Categorical(["trap", "net"])})
+    np.testing.assert_array_equal(numbers(other, of=FRAME[["gear"]])["gear"], [2, 1])
+
+
+def test_levels_that_are_new_are_told(fitted):
+    new = FRAME.assign(gear=pd.Categorical(["dredge"] * N))
+    with pytest.raises(ValueError, match=r"'gear' has levels .* not fitted with: dredge. It knows"):
+        fitted.predict(new)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["a"] * N, "Column 'odd' holds text"),
+        (pd.to_timedelta(np.arange(N), "h"), "Column 'odd' holds values of type timedelta64"),
+        ([{"a": 1}] * N, "Column 'odd' holds values of type object"),
+        (np.ones(N) * 1j, "Column 'odd' holds complex numbers"),
+        (pd.cut(np.arange(N), 3), "Column 'odd' has levels that are neither text nor numbers"),
+    ],
+)
+def test_other_types_name_the_column(values, message):
+    with pytest.raises(ValueError, match=message):
+        zigp.SparseGPRegressor(steps=1).fit(FRAME.assign(odd=values), Y)
+
+
+def test_numbers_of_any_kind_are_numbers():
+    frame = pd.DataFrame(
+        {
+            "whole": pd.array([1, 2, None], dtype="Int64"),
+            "yes": [True, False, True],
+            "mixed": pd.Series([1, 2.5, 3], dtype=object),
+            "small": np.array([1, 2, 3], np.float32),
+        }
+    )
+    expected = [[1, 1, 1, 1], [2, 0, 2.5, 2], [np.nan, 1, 3, 3]]
+    np.testing.assert_array_equal(numbers(frame).to_numpy(), expected)
+
+
+def test_columns_that_are_missing_new_or_in_another_order_are_told(fitted):
+    with pytest.raises(ValueError, match=r"(?s)names seen at fit time, yet now missing.*depth"):
+        fitted.predict(FRAME[["when", "gear"]])
+    with pytest.raises(ValueError, match=r"(?s)names unseen at fit time.*extra"):
+        fitted.predict(FRAME.assign(extra=1.0))
+    with pytest.raises(ValueError, match="in the same order"):
+        fitted.predict(FRAME[["gear", "when", "depth"]])
+    with pytest.raises(ValueError, match="'gear' more than once"):
+        fitted.predict(FRAME[["when", "gear", "gear"]])
+    with pytest.raises(ValueError, match="'depth' more than once"):
+        zigp.SparseGPRegressor(steps=1).fit(FRAME[["depth", "when", "depth"]], Y)
+
+
+def test_levels_get_the_categorical_kernel(fitted):
+    (kernel,) = fitted.model_.latents["f"].kernels
+    inner = [factor.kernel for factor in kernel.factors]
+    assert [isinstance(k, Categorical) for k in inner] == [True, False]
+    assert [factor.columns for factor in kernel.factors] == [(1,), (0, 2)]
+    # Only the net catches: the levels are told apart.
+    error = np.abs(fitted.predict(FRAME) - Y)
+    assert error.mean() < 0.3
+
+
+def test_what_a_file_remembers_of_the_columns(fitted, tmp_path):
+    fitted.save(tmp_path / "m.zigp")
+    again = zigp.load(tmp_path / "m.zigp")
+    assert again.table_ == fitted.table_
+    np.testing.assert_array_equal(again.predict(FRAME[5:]), fitted.predict(FRAME[5:]))
+
+
+@pytest.mark.slow
+def test_a_hurdle_of_times_is_a_hurdle_of_hours():
+    """Also where the second part has not seen the first of the times."""
+    times, hours = FRAME[["when", "depth"]], FRAME[["depth"]].assign(when=np.arange(N))
+    hours, late = hours[["when", "depth"]], slice(7, None)
+    model, other = (zigp.HurdleGPRegressor(steps=5, n_inducing=6).fit(t, Y) for t in (times, hours))
+    np.testing.assert_allclose(model.predict(times[late]), other.predict(hours[late]), rtol=1e-9)
+    ours, theirs = (
+        m.sample(t[late], 2, random_state=0) for m, t in ((model, times), (other, hours))
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+    assert model.elbo(times, Y) == pytest.approx(other.elbo(hours, Y), rel=1e-9)
+
+
+@pytest.mark.slow
+def test_longitude_may_come_first():
+    rng = np.random.default_rng(1)
+    X, y = rng.uniform([20, 60], [25, 65], size=(60, 2)), rng.normal(size=60)
+    first = zigp.SparseGPRegressor(steps=20, n_inducing=6, latlon=[1, 0]).fit(X, y)
+    second = zigp.SparseGPRegressor(steps=20, n_inducing=6, latlon=[0, 1]).fit(X[:, ::-1], y)
+    assert first.model_.latents["f"].kernels[0].kernel.metric == "chordal"
+    assert first.elbo(X, y) == pytest.approx(second.elbo(X[:, ::-1], y), abs=5.0)

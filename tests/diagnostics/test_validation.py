@@ -1,0 +1,241 @@
+"""Checks of predictions: right where the model is the truth, and loud where it is not."""
+
+from __future__ import annotations
+
+import arviz_base
+import numpy as np
+import pandas as pd
+import pytest
+import scoringrules
+from scipy.stats import norm
+from sklearn.model_selection import LeaveOneGroupOut
+
+from zigp import SparseGPRegressor, ZeroInflatedGPRegressor, diagnostics
+
+
+class Truth:
+    """A model that knows how the data were made: zero with probability 1 − p, else N(mean, sd)."""
+
+    _has_atom = True
+
+    def __init__(self, off: float = 0.0, p: float = 0.4, sd: float = 0.5):
+        self.off, self.p, self.sd = off, p, sd
+
+    def _mean(self, X):
+        return 3.0 + np.sin(np.asarray(X, float)[:, 0]) + self.off
+
+    def predict(self, X, return_std=False):
+        mean = self.p * self._mean(X)
+        second = self.p * (self._mean(X) ** 2 + self.sd**2)
+        return (mean, np.sqrt(second - mean**2)) if return_std else mean
+
+    def prob_below(self, X, t):
+        t = np.asarray(t, float)
+        mean = self._mean(X).reshape(-1, *(1,) * (t.ndim - 1))
+        return (1 - self.p) * (t >= 0) + self.p * norm.cdf(t, mean, self.sd)
+
+    def log_prob_between(self, X, low, high):
+        return np.log(self.prob_below(X, high) - self.prob_below(X, low))
+
+    def prob_zero(self, X, tol=0.0):
+        return self.prob_below(X, np.full(len(X), tol)) - self.p * norm.cdf(
+            -tol, self._mean(X), self.sd
+        )
+
+    def predict_interval(self, X, level=0.9):
+        tail = 0.5 * (1 - level)
+        with np.errstate(invalid="ignore"):
+            upper = norm.ppf((tail + self.p - 1 + 1 - 2 * tail) / self.p, self._mean(X), self.sd)
+        return pd.DataFrame({"lower": 0.0, "upper": np.maximum(upper, 0.0)}, index=range(len(X)))
+
+    def sample(self, X, n_samples=1, *, noise=True, random_state=None):
+        rng = np.random.default_rng(random_state)
+        on = rng.random((n_samples, len(X))) < self.p
+        return on * (self._mean(X) + noise * self.sd * rng.normal(size=on.shape))
+
+
+X = np.linspace(0, 20, 2000)[:, None]
+Y = Truth().sample(X, random_state=1)[0]
+
+
+def test_the_number_of_zeros_is_as_expected_only_if_it_is():
+    right, wrong = (diagnostics.zero_count(Truth(p=p), X, Y) for p in (0.4, 0.5))
+    assert right.observed == np.sum(Y == 0)
+    assert right.expected == pytest.approx(0.6 * 2000)
+    assert right.lower <= right.observed <= right.upper
+    assert right.p > 0.05 > wrong.p
+    assert "zeros, as expected" in str(right)
+    assert "not as expected" in str(wrong)
+
+
+def test_rows_whose_observation_is_missing_are_left_out():
+    some = np.arange(len(Y)) % 3 == 0
+    gaps = np.where(some, np.nan, Y)
+    truth, here, seen = Truth(), X[~some], Y[~some]
+    assert str(diagnostics.zero_count(truth, X, gaps)) == str(
+        diagnostics.zero_count(truth, here, seen)
+    )
+    for check in (diagnostics.coverage, diagnostics.reliability):
+        pd.testing.assert_frame_equal(check(truth, X, gaps), check(truth, here, seen))
+    assert diagnostics.score_table(truth, X, gaps) == diagnostics.score_table(truth, here, seen)
+    assert diagnostics.morans_i(gaps, X) == diagnostics.morans_i(seen, here)
+    frame = pd.DataFrame(X, columns=["x"])
+    pd.testing.assert_frame_equal(
+        diagnostics.coverage(truth, frame, gaps), diagnostics.coverage(truth, here, seen)
+    )
+    with pytest.raises(ValueError, match="Every observation is missing"):
+        diagnostics.coverage(truth, X, np.full(len(Y), np.nan))
+
+
+def test_intervals_cover_what_they_say():
+    found = diagnostics.coverage(Truth(), X, Y, (0.5, 0.9))
+    assert list(found.index) == [0.5, 0.9]
+    # An interval that begins at zero holds all zeros: more than its level.
+    assert found["covered"][0.9] == pytest.approx(0.95, abs=0.02)
+    assert found["covered"][0.9] > found["covered"][0.5]
+
+
+def test_reliability_compares_like_with_like():
+    class Two(Truth):
+        def prob_zero(self, X, tol=0.0):
+            return np.where(np.asarray(X)[:, 0] < 10, 0.95, 0.25)
+
+    rng = np.random.default_rng(2)
+    on = rng.random(2000) < np.where(X[:, 0] < 10, 0.05, 0.75)
+    found = diagnostics.reliability(Two(), X, on * 1.0)
+    assert list(found.index) == ["0 to 0.1", "0.7 to 0.8"]
+    assert found["rows"].tolist() == [1000, 1000]
+    np.testing.assert_allclose(found["predicted"], [0.05, 0.75])
+    np.testing.assert_allclose(found["observed"], [0.05, 0.75], atol=0.03)
+
+
+def test_scores_are_those_of_the_textbook():
+    found = diagnostics.score_table(Truth(), X, Y)
+    mean = Truth().predict(X)
+    assert found["rmse"] == pytest.approx(np.sqrt(np.mean((mean - Y) ** 2)))
+    assert found["bias"] == pytest.approx(np.mean(mean - Y))
+    draws = Truth().sample(X, 400, random_state=3).T
+    assert found["crps"] == pytest.approx(scoringrules.crps_ensemble(Y, draws).mean(), rel=0.02)
+    brier = scoringrules.brier_score(Y != 0, np.full(2000, 0.4)).mean()
+    assert found["brier"] == pytest.approx(brier)
+    worse = diagnostics.score_table(Truth(off=1.0), X, Y)
+    assert worse["crps"] > found["crps"]
+
+
+def test_a_resolution_brings_the_scores_of_rounded_values():
+    rounded = Y.round(1)
+    found = diagnostics.score_table(Truth(), X, rounded, resolution=0.1)
+    assert found["pit_distance"] < 0.04
+    assert diagnostics.score_table(Truth(off=0.5), X, rounded, 0.1)["pit_distance"] > 0.1
+    cells = Truth().prob_below(X, rounded + 0.05) - Truth().prob_below(X, rounded - 0.05)
+    assert found["nlpd"] == pytest.approx(-np.mean(np.log(cells)))
+
+
+def test_morans_i_finds_what_neighbours_share():
+    rng = np.random.default_rng(4)
+    where = rng.uniform(0, 10, size=(400, 2))
+    noise, wave = rng.normal(size=400), np.sin(where[:, 0])
+    nothing, something = (diagnostics.morans_i(r, where) for r in (noise, wave + 0.5 * noise))
+    assert abs(nothing.value - nothing.expected) < 0.1
+    assert nothing.p > 0.02
+    assert something.value > 0.4
+    assert something.p == pytest.approx(1 / 200)
+    assert "something is left" in str(something)
+
+
+def test_morans_i_is_the_formula():
+    values, where = np.array([1.0, 2.0, 4.0, 8.0]), np.array([0.0, 1.0, 3.0, 7.0])
+    nearest = [1, 0, 1, 2]
+    z = values - values.mean()
+    expected = np.sum(z * z[nearest]) / np.sum(z**2)
+    assert diagnostics.morans_i(values, where, neighbours=1).value == pytest.approx(expected)
+
+
+# -- folds ----------------------------------------------------------------------------------------
+
+TABLE = pd.DataFrame(
+    [(east, north, hour) for east, north in ((0, 0), (1, 0), (9, 9), (9, 8)) for hour in range(12)],
+    columns=["east", "north", "hour"],
+)
+
+
+def parts(*args, **kwargs):
+    found = diagnostics.folds(TABLE, *args, **kwargs)
+    for train, test in found:
+        assert not set(train) & set(test)
+    return [(TABLE.iloc[train], TABLE.iloc[test]) for train, test in found]
+
+
+def test_time_is_held_out_in_stretches():
+    found = parts("time", "hour", n_splits=3)
+    assert [sorted(test["hour"].unique()) for _, test in found] == [
+        [0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11],
+    ]  # fmt: skip
+    assert all(len(train) + len(test) == len(TABLE) for train, test in found)
+
+
+def test_the_future_is_never_known():
+    for train, test in parts("future", "hour", n_splits=3):
+        assert train["hour"].max() < test["hour"].min()
+
+
+def test_regions_and_sites_are_held_out_whole():
+    regions = parts("space", ["east", "north"], n_splits=2)
+    assert sorted(test["east"].max() for _, test in regions) == [1, 9]
+    for n_splits, count in ((2, 2), (None, 4)):
+        sites = parts("site", ["east", "north"], n_splits=n_splits)
+        assert len(sites) == count
+        for train, test in sites:
+            places = [set(map(tuple, part[["east", "north"]].to_numpy())) for part in (train, test)]
+            assert not places[0] & places[1]
+
+
+def test_times_can_be_dates():
+    dated = TABLE.assign(hour=pd.Timestamp("2026-01-01") + pd.to_timedelta(TABLE["hour"], "h"))
+    ours, theirs = (diagnostics.folds(t, "time", "hour", 3) for t in (dated, TABLE))
+    for (_, a), (_, b) in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_mistakes_are_told():
+    with pytest.raises(ValueError, match="by must be 'time', 'future', 'space' or 'site'"):
+        diagnostics.folds(TABLE, "hour", "hour")
+    with pytest.raises(ValueError, match="X has no column 'minute'; it has 'east'"):
+        diagnostics.folds(TABLE, "time", "minute")
+    with pytest.raises(ValueError, match="12 times, too few for n_splits=20"):
+        diagnostics.folds(TABLE, "time", "hour", 20)
+
+
+def test_sites_may_have_names():
+    named = TABLE.assign(site=TABLE["east"].map({0: "a", 1: "b", 9: "c"}))
+    found = diagnostics.folds(named, "site", "site", None)
+    assert [set(named["site"].iloc[test]) for _, test in found] == [{"a"}, {"b"}, {"c"}]
+
+
+# -- with real estimators -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_every_fold_is_fitted_and_scored():
+    y = np.clip(np.sin(TABLE["hour"]) + TABLE["east"] / 9, 0, None).round(1)
+    model = ZeroInflatedGPRegressor(steps=20, n_inducing=6)
+    cv = diagnostics.folds(TABLE, "time", "hour", 3)
+    found = diagnostics.cross_check(model, TABLE, y, cv, resolution=0.1)
+    assert found["test_rows"].tolist() == [16, 16, 16]
+    assert {"rmse", "crps", "nlpd", "brier", "pit_distance", "coverage90", "f1"} <= set(found)
+    assert np.isfinite(found.to_numpy()).all()
+    assert not hasattr(model, "model_")
+    by_site = diagnostics.cross_check(
+        SparseGPRegressor(steps=5, n_inducing=6), TABLE, y, LeaveOneGroupOut(), TABLE["east"]
+    )
+    assert len(by_site) == 3
+
+
+@pytest.mark.slow
+def test_arviz_reads_the_export():
+    X = np.linspace(0, 6, 30)[:, None]
+    y = np.maximum(np.sin(X[:, 0]), 0)
+    model = ZeroInflatedGPRegressor(steps=5, n_inducing=15).fit(X, y)
+    data = arviz_base.from_dict(diagnostics.arviz_groups(model, X, y, n_samples=20))
+    assert data["posterior_predictive"]["y"].shape == (1, 20, 30)
+    np.testing.assert_array_equal(data["observed_data"]["y"], y)

@@ -1,0 +1,97 @@
+"""The sparse GP classifier, against a fine sum, sampling, and scikit-learn's own."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+from models_by_hand import bound, kl, marginals, random_latent, random_lattice
+from scipy.special import log_ndtr, ndtr
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel
+
+from zigp import SparseGPClassifier
+from zigp.gp.batch import Batch
+from zigp.models.model import gp_classification
+
+
+def stripes(n: int = 200, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0, 10, size=(n, 1))
+    return X, (np.sin(X[:, 0]) + 0.4 * rng.normal(size=n) > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return SparseGPClassifier(steps=400, n_inducing=15).fit(*stripes())
+
+
+def test_the_bound_is_the_expected_log_probability_less_the_divergence():
+    at, model = random_lattice(1), gp_classification(random_latent(2, prior_mean=0.4))
+    rng = np.random.default_rng(3)
+    y, weight = rng.integers(2, size=at.shape) * 1.0, rng.integers(3, size=at.shape) * 1.0
+    g = marginals(model, at)["g"]
+    xi = np.linspace(-9, 9, 4001)
+    density = np.exp(-0.5 * xi**2) / np.exp(-0.5 * xi**2).sum()
+    nodes = np.asarray(g.mean)[..., None] + np.sqrt(np.asarray(g.var))[..., None] * xi
+    each = log_ndtr(np.where(y > 0, 1, -1)[..., None] * nodes) @ density
+    exact = np.sum(weight * each) - float(kl(model.latents["g"]))
+    assert float(bound(model, Batch(at, y, weight))) == pytest.approx(exact, rel=1e-5)
+
+
+def test_it_agrees_with_a_full_gp_classifier(fitted):
+    X, y = stripes()
+    full = GaussianProcessClassifier(ConstantKernel(4.0) * RBF(1.5), random_state=0).fit(X, y)
+    new = np.linspace(0, 10, 60)[:, None]
+    ours, theirs = fitted.predict_proba(new), full.predict_proba(new)
+    # Their link is logistic and their posterior Laplace's, so probabilities agree only roughly.
+    assert np.abs(ours - theirs).max() < 0.12
+    assert np.mean(fitted.predict(new) == full.predict(new)) > 0.95
+
+
+def test_probabilities_classes_and_latent_agree(fitted):
+    new = np.linspace(-1, 11, 50)[:, None]
+    p = fitted.predict_proba(new)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(fitted.prob_on(new), p[:, 1])
+    np.testing.assert_array_equal(fitted.predict(new) == 1, p[:, 1] >= 0.5)
+    np.testing.assert_allclose(ndtr(fitted.decision_function(new)), p[:, 1], atol=1e-10)
+
+
+def test_probabilities_are_calibrated(fitted):
+    X, y = stripes(4000, seed=5)
+    p = fitted.prob_on(X)
+    for low, high in ((0.1, 0.4), (0.4, 0.6), (0.6, 0.9)):
+        inside = (p >= low) & (p < high)
+        assert y[inside].mean() == pytest.approx(p[inside].mean(), abs=0.12)
+
+
+def test_labels_may_be_words_and_the_bound_is_reported(fitted):
+    X, y = stripes()
+    words = np.where(y == 1, "wet", "dry")
+    named = SparseGPClassifier(steps=400, n_inducing=15).fit(X, words)
+    assert named.classes_.tolist() == ["dry", "wet"]
+    np.testing.assert_array_equal(named.prob_on(X), fitted.prob_on(X))
+    assert named.elbo(X, words) == pytest.approx(named.bounds_[-1], abs=0.5)
+    with pytest.raises(ValueError, match="'damp', which is not among"):
+        named.elbo(X[:1], ["damp"])
+
+
+def test_one_class_is_predicted_for_sure_and_three_are_refused():
+    X, _ = stripes(40)
+    only = SparseGPClassifier(steps=5, n_inducing=15).fit(X, np.full(40, 7))
+    np.testing.assert_array_equal(only.predict(X), 7)
+    np.testing.assert_array_equal(only.predict_proba(X), np.ones((40, 1)))
+    dry = SparseGPClassifier(steps=5, n_inducing=15).fit(X, np.zeros(40, int))
+    np.testing.assert_array_equal(dry.prob_on(X), 0.0)
+    with pytest.raises(ValueError, match="Only binary classification"):
+        SparseGPClassifier().fit(X, np.arange(40) % 3)
+
+
+@pytest.mark.slow
+def test_drawn_labels_are_as_frequent_as_predicted():
+    model, at = gp_classification(random_latent(4)), random_lattice(5, (2, 3))
+    g = model.latents["g"].draw(jax.random.key(0), at, 8000)
+    labels = model.likelihood.observe(jax.random.key(1), model.signal, {"g": g})
+    p = model.likelihood.moments(model.signal, marginals(model, at)).mean
+    np.testing.assert_allclose(labels.mean(axis=0), p, atol=0.03)

@@ -1,0 +1,172 @@
+"""The experiments write what they promise, and every score can be recomputed from predictions."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import average_precision_score
+from sklearn.model_selection import KFold
+
+from zigp.datasets import load_precipitation
+from zigp.diagnostics import scores
+from zigp.experiments import peers, precipitation, reproduce
+from zigp.experiments.page import results_page
+from zigp.experiments.record import METRICS, Record
+
+KEYS = ["model", "setting", "split", "fold", "restart"]
+
+
+@pytest.fixture(scope="session")
+def reproduced(data_dir, tmp_path_factory):
+    """All three experiments, the fast way."""
+    out = tmp_path_factory.mktemp("reproduced")
+    reproduce("all", data_dir, out, fast=True, page=out / "page.md")
+    return out
+
+
+def results(out, experiment):
+    found = json.loads((out / experiment / "results.json").read_text())
+    assert set(found) == {"experiment", "rows", "environment"}
+    assert found["experiment"] == experiment
+    return found["rows"], pd.read_csv(out / experiment / "predictions.csv.gz")
+
+
+def predictions_of(row, table):
+    """The predictions that belong to a row of scores."""
+    mine = np.ones(len(table), bool)
+    for key in [*KEYS, *(["output"] if "output" in row else [])]:
+        missing = row[key] is None or row[key] == ""
+        mine &= table[key].isna() if missing else table[key] == row[key]
+    return table[mine]
+
+
+@pytest.mark.slow
+def test_precipitation_scores_follow_from_its_predictions(reproduced):
+    rows, table = results(reproduced, "precipitation")
+    models = ["Zero", "GPc", "GPr", "GPcr", "GPcr0", "Hurdle", "ZiGP", "LightGBM", "scikit-lego"]
+    assert [row["model"] for row in rows] == models
+    assert list(table)[:11] == [*KEYS, "row", "output", "y", "mean", "sd", "prob_on"]
+    for row in rows:
+        mine = predictions_of(row, table)
+        y = mine["y"].to_numpy()
+        if row["model"] == "GPc":
+            assert mine[["mean", "sd"]].isna().all().all()
+            again = scores.class_scores(y > 0, mine["prob_on"].to_numpy() >= 0.5)
+        else:
+            again = scores.amount_scores(y, mine["mean"].to_numpy(), 0.1)
+        if row["model"] not in ("Zero", "GPr", "LightGBM", "scikit-lego"):
+            again["auprc"] = average_precision_score(y > 0, mine["prob_on"])
+        for score, column in (("nlpd", "nlpd"), ("crps", "crps"), ("coverage90", "covered90")):
+            if row.get(score) is not None:
+                again[score] = mine[column].mean()
+        if row.get("pit_distance") is not None:
+            again["pit_distance"] = scores.distance_from_uniform(mine["pit"].to_numpy())
+        assert set(again) == {key for key in METRICS if row.get(key) is not None}
+        for key, value in again.items():
+            assert value == pytest.approx(row[key], rel=1e-4, abs=2e-5), (row["model"], key)
+
+
+@pytest.mark.slow
+def test_predictions_are_of_the_folds_that_the_paper_drew(reproduced, data_dir):
+    rain = load_precipitation(data_dir)
+    _, table = results(reproduced, "precipitation")
+    _, test = next(iter(KFold(5, shuffle=True, random_state=1234).split(rain)))
+    one = table[table["model"] == "ZiGP"]
+    np.testing.assert_array_equal(one["row"], test)
+    np.testing.assert_allclose(one["y"], rain["rain_mm"].to_numpy()[test])
+
+
+def test_whole_hours_are_held_out(data_dir):
+    rain = load_precipitation(data_dir)
+    for seed, train, test in precipitation.splits(rain, "time"):
+        hours = np.unique(rain["hour"].to_numpy()[test])
+        drawn = np.random.default_rng(seed).permutation(np.arange(4368, 5448))[:216]
+        np.testing.assert_array_equal(hours, np.sort(drawn))
+        assert not set(hours) & set(rain["hour"].to_numpy()[train])
+        assert len(train) + len(test) == len(rain)
+    assert seed == 4
+
+
+@pytest.mark.parametrize("experiment", ["toy", "jura"])
+@pytest.mark.slow
+def test_errors_follow_from_predictions(reproduced, experiment):
+    rows, table = results(reproduced, experiment)
+    for row in rows:
+        mine = predictions_of(row, table)
+        error = mine["mean"] - mine["y"]
+        assert row["rmse"] == pytest.approx(np.sqrt(np.mean(error**2)), rel=1e-4)
+        assert row["mae"] == pytest.approx(np.mean(np.abs(error)), rel=1e-4)
+    sizes = {"toy": 2, "jura": 3 * 3 + 3 + 3 + 1 + 1 + 3}
+    assert len(rows) == sizes[experiment]
+
+
+@pytest.mark.slow
+def test_a_page_from_finished_experiments_is_the_same(reproduced, tmp_path):
+    again = tmp_path / "again.md"
+    reproduce("all", None, reproduced, fast=True, page=again, resume=True)
+    assert again.read_text() == (reproduced / "page.md").read_text()
+
+
+@pytest.mark.slow
+def test_what_is_resumed_must_be_of_the_same_kind(reproduced):
+    with pytest.raises(ValueError, match="holds a fast run of toy: resuming needs the same"):
+        reproduce("all", None, reproduced, fast=False, resume=True)
+    with pytest.raises(ValueError, match="holds a fast run of toy: resuming needs the same"):
+        reproduce("jura", None, reproduced / "toy", fast=True, resume=True)
+
+
+def test_half_written_results_are_told_so(tmp_path):
+    (tmp_path / "results.json").write_text('{"experiment": "toy"')
+    with pytest.raises(ValueError, match="does not hold the results of a finished run"):
+        reproduce("toy", None, tmp_path, resume=True)
+
+
+@pytest.mark.slow
+def test_figures_and_pages_are_written(reproduced):
+    figures = sorted(path.name for path in reproduced.glob("*/*.png"))
+    assert [name.split("-")[0] for name in figures] == [f"figure{i}" for i in (1, 2, 3, 4, 5)]
+    page = (reproduced / "page.md").read_text()
+    assert page == (reproduced / "results.md").read_text()
+    assert "These are not results" in page
+    rows, _ = results(reproduced, "precipitation")
+    zigp = next(row for row in rows if row["model"] == "ZiGP")
+    assert f"| ZiGP | {zigp['rmse']:.3f} (0.561) |" in page
+
+
+def test_what_differs_from_the_paper_by_a_tenth_is_said():
+    record = Record("precipitation")
+    for model, paper in precipitation.PAPER.items():
+        off = {"rmse": 1.2, "f1": 1.05} if model == "GPr" else {}
+        found = {key: value * off.get(key, 1.0) for key, value in paper.items()}
+        empty = {"row": [0], "output": "rain_mm", "y": [0.0]}
+        record.add(found, empty, model=model, setting="paper", split="kfold", fold=0, seconds=1.0)
+    page = results_page([record], command="test", fast=False)
+    assert "more than a tenth: GPr RMSE +20%." in page
+    assert "These are not results" not in page
+
+
+def test_our_own_setting_is_compared_with_all_others_of_its_split():
+    record = Record("precipitation")
+    found = {
+        ("GPr", "paper"): (0.5, 0.2, 0.4, 1.4),
+        ("ZiGP", "paper"): (0.6, 0.1, 0.5, 1.9),
+        ("scikit-lego", "own"): (0.7, 0.15, 0.6, np.nan),
+        ("ZiGP", "own"): (0.4, 0.09, 0.7, 0.6),
+    }
+    for (model, setting), values in found.items():
+        row = dict(zip(("rmse", "mae", "f1", "nlpd"), values, strict=True))
+        row |= {"accuracy": 0.9, "pit_distance": 0.1, "precision": 0.5, "recall": 0.5}
+        empty = {"row": [0], "output": "rain_mm", "y": [0.0]}
+        record.add(row, empty, model=model, setting=setting, split="time", fold=0, seconds=1.0)
+    page = results_page([record], command="test", fast=False)
+    assert "`time`: RMSE 0.400, the best other 0.500 (GPr, `paper`); MAE 0.090" in page
+    assert "F1 0.700, the best other 0.600 (scikit-lego, `own`)" in page
+    assert "1.30 nats a row below that of the paper's ZiGP" in page
+
+
+def test_peers_that_are_not_installed_are_left_out(monkeypatch):
+    monkeypatch.setattr(peers, "find_spec", lambda name: None if name == "sklego" else object())
+    assert list(peers.installed_peers()) == ["LightGBM"]

@@ -1,0 +1,648 @@
+"""Pictures show the numbers they are said to show, in the user's names and units."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from matplotlib.figure import Figure
+from scipy.stats import norm
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import precision_recall_curve
+
+from zigp import (
+    GPNetworkRegressor,
+    HurdleGPRegressor,
+    SparseGPClassifier,
+    SparseGPRegressor,
+    ZeroInflatedGPRegressor,
+    diagnostics,
+    plots,
+)
+from zigp.datasets import simulate_rain, simulate_rain_grid
+from zigp.diagnostics import scores
+from zigp.plots.canvas import colour_scale
+from zigp.plots.checks import _possible
+from zigp.runtime.session import session
+
+PLACES = ["lat", "lon", "hour"]
+SMALL = {"steps": 20, "n_inducing": 15}
+
+
+@pytest.fixture(autouse=True)
+def _no_figures_left():
+    yield
+    plt.close("all")
+
+
+def one_input(seed=0):
+    x = np.linspace(0.0, 10.0, 80)
+    y = np.where(x > 5, 2.0 + np.sin(x), 0.0) + np.random.default_rng(seed).normal(0, 0.05, 80)
+    return pd.DataFrame({"depth": x}), pd.Series(y, name="catch")
+
+
+@pytest.fixture(scope="module")
+def curve():
+    """A zero-inflated fit of one input, and its data."""
+    X, y = one_input()
+    with session():
+        return ZeroInflatedGPRegressor(likelihood="gaussian", **SMALL).fit(X, y), X, y
+
+
+@pytest.fixture(scope="module")
+def rain():
+    """A fit of rain at stations, and its data."""
+    table = simulate_rain(12, 48)
+    X, y = table[PLACES], table["rain_mm"]
+    with session():
+        return ZeroInflatedGPRegressor(likelihood="gaussian", **SMALL).fit(X, y), X, y
+
+
+@pytest.fixture(scope="module")
+def network():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.uniform(0, 5, (40, 2)), columns=["x", "y"])
+    Y = pd.DataFrame(rng.gamma(2.0, size=(40, 3)), columns=["cd", "ni", "zn"])
+    Y.loc[::4, "cd"] = np.nan
+    with session():
+        return GPNetworkRegressor(2, n_restarts=2, steps=5, n_inducing=5).fit(X, Y), X, Y
+
+
+@pytest.fixture
+def ax():
+    return Figure().subplots()
+
+
+def part(ax, gid):
+    """The one artist on axes that is called so."""
+    (found,) = [one for one in ax.get_children() if one.get_gid() == gid]
+    return found
+
+
+def curves(ax):
+    return [line for line in ax.lines if line.get_gid() == "curve"]
+
+
+def colour_bars(ax):
+    """The labels of all colour bars in the figure."""
+    return [
+        one.get_ylabel() or one.get_xlabel()
+        for one in ax.figure.axes
+        if one.get_label() == "<colorbar>"
+    ]
+
+
+def band(collection):
+    """The edges of a filled band at each x: lower, then upper."""
+    xy = collection.get_paths()[0].vertices
+    edges = pd.DataFrame(xy, columns=["x", "edge"]).groupby("x")["edge"]
+    return edges.min().to_numpy(), edges.max().to_numpy()
+
+
+# -- one input ----------------------------------------------------------------------------------
+
+
+def test_fit_1d_shows_data_signal_and_interval(curve, ax):
+    model, X, y = curve
+    assert plots.fit_1d(model, X, y, level=0.8, points=50, ax=ax) is ax
+    dots, line = ax.lines
+    np.testing.assert_array_equal(dots.get_xydata(), np.column_stack([X["depth"], y]))
+    grid = pd.DataFrame({"depth": np.linspace(0, 10, 50)})
+    parts, inside = model.predict_components(grid), model.predict_interval(grid, 0.8)
+    np.testing.assert_allclose(line.get_ydata(), parts["signal"])
+    (low, high), (lower, upper) = map(band, ax.collections)
+    np.testing.assert_allclose(low, parts["signal"] - 2 * parts["signal_sd"])
+    np.testing.assert_allclose(high, parts["signal"] + 2 * parts["signal_sd"])
+    np.testing.assert_allclose(lower, inside["lower"])
+    np.testing.assert_allclose(upper, inside["upper"])
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("depth", "catch")
+    words = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert words == ["data", "signal ± 2 sd", "80 % interval"]
+
+
+@pytest.mark.slow
+def test_fit_1d_takes_the_noise_off_plain_regression(curve, ax):
+    _, X, y = curve
+    model = SparseGPRegressor(**SMALL).fit(X, y)
+    plots.fit_1d(model, X, level=None, points=50, ax=ax)
+    mean, sd = model.predict(pd.DataFrame({"depth": np.linspace(0, 10, 50)}), return_std=True)
+    clean = np.sqrt(sd**2 - model.noise_sd_**2)
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), mean)
+    np.testing.assert_allclose(band(ax.collections[0])[1], mean + 2 * clean)
+
+
+@pytest.mark.slow
+def test_fit_1d_over_times_keeps_them(ax):
+    X = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=60, freq="D")})
+    y = pd.Series(np.arange(60) // 20, name="count")
+    model = ZeroInflatedGPRegressor(likelihood="zip", **SMALL).fit(X, y)
+    plots.fit_1d(model, X, y, points=30, ax=ax)
+    along = ax.lines[1].get_xdata()
+    assert (along[0], along[-1]) == (np.datetime64("2024-01-01"), np.datetime64("2024-02-29"))
+    assert band(ax.collections[0])[0].min() >= 0  # no fewer than none
+    axes = plots.components_1d(model, X, y, points=30, figure=Figure())
+    assert not axes[0, 1].axison  # the signal of log amounts has no kernel
+    assert axes[1, 0].get_ylabel() == "log of amount"
+
+
+@pytest.mark.slow
+def test_fit_1d_of_a_hurdle_shows_what_it_predicts(ax):
+    X, y = one_input()
+    hurdle = HurdleGPRegressor(**SMALL).fit(X, np.where(y > 0.5, y, 0.0))
+    plots.fit_1d(hurdle, X, points=50, ax=ax)
+    grid = pd.DataFrame({"depth": np.linspace(0, 10, 50)})
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), hurdle.predict(grid))
+    with pytest.raises(ValueError, match="draw the bounds of its classifier_ and of its regressor"):
+        plots.bound(hurdle, ax=ax)
+    with pytest.raises(ValueError, match="component_maps needs a ZeroInflatedGPRegressor"):
+        plots.component_maps(hurdle, X)
+    with pytest.raises(ValueError, match="fit_1d draws amounts, and SparseGPClassifier predicts"):
+        plots.fit_1d(hurdle.classifier_, X, ax=ax)
+
+
+@pytest.mark.slow
+def test_components_1d_shows_every_part_beside_its_kernel(curve):
+    model, X, y = curve
+    figure = Figure()
+    axes = plots.components_1d(model, X, y, points=40, figure=figure)
+    assert axes.shape == (4, 2)
+    assert all(one.figure is figure for one in axes.flat)
+    grid = pd.DataFrame({"depth": np.linspace(0, 10, 40)})
+    parts = model.predict_components(grid)
+    for row, name in enumerate(("signal", "latent", "gate")):
+        np.testing.assert_allclose(axes[row, 0].lines[-1].get_ydata(), parts[name])
+    np.testing.assert_array_equal(axes[0, 0].lines[0].get_ydata(), y)
+    signal, latent, pairs, _ = (one.collections[0].get_array() for one in axes[:, 1])
+    np.testing.assert_allclose(pairs, np.outer(parts["gate"], parts["gate"]))
+    np.testing.assert_allclose(signal, pairs * latent)
+    # The prior's variance is on the diagonal, in squared units of y.
+    variance = float(model.model_.latents["f"].variance) * model.y_scale_**2
+    np.testing.assert_allclose(np.diag(latent), variance, rtol=1e-6)
+    g = axes[3, 0].lines[0].get_ydata()
+    np.testing.assert_array_equal(g > 0, parts["gate"] > 0.5)
+    low, high = band(axes[2, 0].collections[0])
+    assert low.min() >= 0
+    assert high.max() <= 1
+    assert [one.get_xlabel() for one in axes[-1]] == ["depth", "depth"]
+    assert [one.get_ylabel() for one in axes[:2, 0]] == ["catch", "catch"]
+
+
+@pytest.mark.slow
+def test_one_dimension_is_asked_for(rain, curve, network, ax):
+    model, X, y = rain
+    with pytest.raises(ValueError, match=r"one input; this one has 3 \(lat, lon, hour\)"):
+        plots.fit_1d(model, X, y, ax=ax)
+    with pytest.raises(ValueError, match=r"components_1d draws a model of one input"):
+        plots.components_1d(model, X, y)
+    with pytest.raises(ValueError, match=r"y has shape \(3,\), but X has 80 rows"):
+        plots.fit_1d(curve[0], curve[1], [1, 2, 3], ax=ax)
+    with pytest.raises(NotFittedError):
+        plots.fit_1d(ZeroInflatedGPRegressor(), X, y, ax=ax)
+
+
+# -- maps ---------------------------------------------------------------------------------------
+
+
+def test_scatter_map_colours_amounts_and_greys_zeros(ax):
+    X = pd.DataFrame({"lat": [60.0, 61, 62, 63], "lon": [20.0, 21, 22, 23]})
+    y = pd.Series([0.0, 2.0, np.nan, 1.0], name="rain", index=X.index)
+    y.attrs["units"] = "mm"
+    assert plots.scatter_map(X, y, ax=ax) is ax
+    np.testing.assert_array_equal(part(ax, "zero").get_offsets(), [[20, 60]])
+    np.testing.assert_array_equal(part(ax, "missing").get_offsets(), [[22, 62]])
+    wet = part(ax, "values")
+    np.testing.assert_array_equal(wet.get_offsets(), [[23, 63], [21, 61]])  # the largest on top
+    np.testing.assert_array_equal(wet.get_array(), [1.0, 2.0])
+    assert wet.norm.vmin == 0
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lon, °E", "lat, °N")
+    assert ax.get_aspect() == pytest.approx(1 / np.cos(np.deg2rad(61.5)))
+    assert colour_bars(ax) == ["rain, mm\n(grey: zero, rings: missing)"]
+
+
+def test_scatter_map_over_any_two_columns(ax):
+    X = np.arange(12.0).reshape(4, 3)
+    plots.scatter_map(X, [0.02, -1, 1, 2], columns=(2, 0), label="change", ax=ax)
+    dots = part(ax, "values")
+    assert dots.norm.vmin == -dots.norm.vmax  # signed, with white at zero
+    assert set(map(tuple, dots.get_offsets())) == {(2, 0), (5, 3), (8, 6), (11, 9)}
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("column 2", "column 0")
+    assert colour_bars(ax) == ["change"]
+    plain = Figure().subplots()
+    plots.scatter_map(X[:, :2], [0.02, 0, 1, 2], tol=0.05, colorbar=False, ax=plain)
+    assert len(part(plain, "zero").get_offsets()) == 2
+    assert colour_bars(plain) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({}, "A map needs two columns of column 0, column 1, column 2"),
+        ({"columns": [0]}, "columns must name two columns, across and up; it names 1"),
+        ({"columns": ["lat", "lon"]}, "no column 'lat'"),
+        ({"columns": (0, 1), "kind": "rainbow"}, "kind must be 'amount', 'signed', 'share' or"),
+        ({"columns": (0, 1), "tol": -1}, "tol must not be negative"),
+    ],
+    ids=["which", "one", "unnamed", "kind", "tol"],
+)
+def test_maps_say_what_they_need(how, message, ax):
+    with pytest.raises(ValueError, match=message):
+        plots.scatter_map(np.zeros((4, 3)), np.zeros(4), ax=ax, **how)
+    assert not ax.has_data()
+
+
+def test_values_and_places_must_agree(ax):
+    with pytest.raises(ValueError, match=r"values has shape \(3,\), but X has 4 rows"):
+        plots.scatter_map(np.zeros((4, 2)), np.zeros(3), ax=ax)
+    with pytest.raises(ValueError, match="there is only column 0"):
+        plots.scatter_map(np.zeros((4, 1)), np.zeros(4), ax=ax)
+    with pytest.raises(ValueError, match=r"values has shape \(3,\), but X has 4 rows"):
+        plots.time_slices(np.zeros((4, 3)), np.zeros(3), time=2, columns=(0, 1))
+
+
+def test_colours_leave_room_for_outliers_and_zeros():
+    values = np.concatenate([np.zeros(900), np.linspace(1, 2, 99), [1000.0]])
+    scale = colour_scale(values)
+    assert (scale.low, scale.extend) == (0.0, "max")
+    assert scale.high < 20
+    never_zero = colour_scale(np.array([3.0, 4.0, 5.0]))
+    assert never_zero.low == 3.0
+    nothing = colour_scale(np.zeros(3))
+    assert nothing.high > nothing.low
+    assert nothing.zeros(np.zeros(3)).all()
+    assert not colour_scale(np.zeros(3), "share").zeros(np.zeros(3)).any()
+    fixed = colour_scale(np.array([1.0, 5.0]), limits=(2.0, 4.0))
+    assert (fixed.low, fixed.high, fixed.extend) == (2.0, 4.0, "both")
+
+
+def test_lattice_map_shows_cells_with_their_coordinates(ax):
+    radar = simulate_rain_grid(4, 5, 6).isel(time=2).copy()
+    radar[1, 2] = np.nan
+    radar[3, 3] = 2.5
+    assert plots.lattice_map(radar.transpose("lon", "lat"), ax=ax) is ax  # east is to the right
+    shown = part(ax, "values").get_array()
+    assert shown.shape == (5, 6)
+    wet = np.nan_to_num(radar.values) > 0
+    np.testing.assert_array_equal(~np.ma.getmaskarray(shown), wet)
+    np.testing.assert_array_equal(shown[wet], radar.values[wet])
+    dry = part(ax, "zero").get_array()
+    np.testing.assert_array_equal(~np.ma.getmaskarray(dry), radar.values == 0)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lon, °E", "lat, °N")
+    assert colour_bars(ax) == ["rain_mm, mm\n(grey: zero, white: missing)"]
+
+
+def test_lattice_map_of_an_array_names_its_coordinates(ax):
+    values = np.array([[1.0, -2.0, np.nan], [0.0, 4.0, 5.0]])
+    hours = pd.Series([0, 6, 12], name="hour")
+    plots.lattice_map(values, across=hours, up=["north", "south"], label="gain", ax=ax)
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("hour", "")
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["north", "south"]
+    np.testing.assert_array_equal(part(ax, "values").get_array().filled(np.nan), values)
+    assert colour_bars(ax) == ["gain\n(hatched: missing)"]  # white is a colour here
+    assert ax.patch.get_hatch()
+    with pytest.raises(ValueError, match="across has 2 coordinates, but the array has 3 columns"):
+        plots.lattice_map(values, across=[1, 2], ax=ax)
+    with pytest.raises(ValueError, match=r"arrays \[up, across\]; this has shape \(3,\)"):
+        plots.lattice_map(np.zeros(3), ax=ax)
+    with pytest.raises(ValueError, match="two dimensions; this has time, lat, lon"):
+        plots.lattice_map(simulate_rain_grid(2, 3, 3), ax=ax)
+
+
+def test_time_slices_of_a_table_share_their_colours():
+    table = simulate_rain(20, 12)
+    figure = Figure()
+    X, y = table[PLACES], table["rain_mm"]
+    axes = plots.time_slices(X, y, at=[2, 5, 8], ncols=2, figure=figure)
+    assert [one.get_title(loc="left") for one in axes] == ["hour 2", "hour 5", "hour 8"]
+    assert all(one.figure is figure for one in axes)
+    for hour, one in zip((2, 5, 8), axes, strict=True):
+        now = table[table["hour"] == hour]
+        wet = np.sort(now["rain_mm"][now["rain_mm"] > 0])
+        np.testing.assert_array_equal(part(one, "values").get_array(), wet)
+        assert len(part(one, "zero").get_offsets()) == (now["rain_mm"] == 0).sum()
+    tops = {part(one, "values").norm.vmax for one in axes}
+    assert len(tops) == 1
+    assert [one.get_ylabel() for one in axes] == ["lat, °N", "", "lat, °N"]
+    assert colour_bars(axes[0]) == ["rain_mm\n(grey: zero)"]
+
+
+def test_time_slices_of_a_lattice_choose_times_evenly():
+    radar = simulate_rain_grid(9, 4, 5)
+    axes = plots.time_slices(radar, at=3, figure=Figure())
+    said = [one.get_title(loc="left") for one in axes]
+    assert said == ["2018-07-01", "2018-07-01\n04:00", "2018-07-01\n08:00"]
+    last = part(axes[2], "values").get_array()
+    seen = np.nan_to_num(radar.isel(time=8).values)
+    np.testing.assert_array_equal(last.filled(0), seen)
+
+
+@pytest.mark.parametrize(
+    ("X", "how", "message"),
+    [
+        (np.zeros((4, 3)), {"values": np.zeros(4)}, "Which of column 0, column 1, column 2 is the"),
+        (simulate_rain(5, 4)[PLACES], {}, "needs the values to draw beside the table"),
+        (simulate_rain_grid(3, 4, 4), {"at": 0}, "at must be at least 1"),
+        (simulate_rain_grid(3, 4, 4), {"ncols": 0}, "ncols must be at least 1"),
+        (simulate_rain_grid(3, 4, 4).isel(time=0), {}, "two more dimensions; this has lat, lon"),
+        (
+            simulate_rain_grid(3, 4, 4),
+            {"at": ["2019-01-01"]},
+            "nothing at 2019-01-01: times run from 2018-07-01 to 2018-07-01 02:00",
+        ),
+    ],
+    ids=["which", "values", "none", "ncols", "flat", "absent"],
+)
+def test_time_slices_say_what_they_need(X, how, message):
+    with pytest.raises(ValueError, match=message):
+        plots.time_slices(X, figure=Figure(), **how)
+
+
+def test_component_maps_at_stations(rain):
+    model, X, y = rain
+    now = X["hour"] == 30
+    axes = plots.component_maps(model, X[now], y[now], tol=0.05, figure=Figure())
+    assert [one.get_title(loc="left") for one in axes] == ["observed", "signal", "gate", "latent"]
+    parts = model.predict_components(X[now])
+    for one, name in zip(axes[2:], ("gate", "latent"), strict=True):
+        shown = part(one, "values")
+        by_place = dict(zip(map(tuple, shown.get_offsets()), shown.get_array(), strict=True))
+        want = dict(zip(zip(X[now]["lon"], X[now]["lat"], strict=True), parts[name], strict=True))
+        assert by_place == pytest.approx(want)
+    limits = [part(one, "values").norm for one in axes]
+    assert limits[0].vmax == limits[1].vmax
+    assert (limits[2].vmin, limits[2].vmax) == (0, 1)
+    assert limits[3].vmin == -limits[3].vmax
+    dots = part(axes[1], "values").get_array()
+    np.testing.assert_allclose(dots, np.sort(parts["signal"][parts["signal"].abs() > 0.05]))
+    assert len(plots.component_maps(model, X[now], figure=Figure())) == 3
+    assert "0 off, 1 on" in colour_bars(axes[0])
+
+
+def test_component_maps_say_why_not(rain, curve):
+    model, X, y = rain
+    with pytest.raises(ValueError, match=r"rows at 12 places \(lon, lat\), so a map would hide"):
+        plots.component_maps(model, X, y)
+    now = X["hour"] == 30
+    with pytest.raises(ValueError, match=r"y has shape \(2,\), but X has"):
+        plots.component_maps(model, X[now], [1.0, 2.0])
+    with pytest.raises(ValueError, match="there is only depth"):
+        plots.component_maps(curve[0], curve[1])
+    lattice = xr.DataArray(np.zeros((2, 3)), dims=("lat", "hour"))
+    with pytest.raises(ValueError, match="the lattice has no coordinate 'lon'"):
+        plots.component_maps(model, lattice)
+
+
+def test_component_maps_on_a_lattice_of_stations_and_hours(rain):
+    model, X, y = rain
+    table = X.assign(rain=y)
+    stations = X[["lat", "lon"]].drop_duplicates().to_numpy()
+    hours = np.arange(20, 26)
+    seen = [
+        table[(table["lat"] == lat) & (table["lon"] == lon)]
+        .set_index("hour")["rain"]
+        .reindex(hours)
+        .to_numpy()
+        for lat, lon in stations
+    ]
+    lattice = xr.DataArray(
+        np.array(seen),
+        coords={
+            "lat": ("station", stations[:, 0]),
+            "lon": ("station", stations[:, 1]),
+            "hour": hours,
+        },
+        dims=("station", "hour"),
+        name="rain",
+        attrs={"units": "mm"},
+    )
+    axes = plots.component_maps(model, lattice, ncols=1, figure=Figure())
+    row = pd.DataFrame({"lat": stations[3, 0], "lon": stations[3, 1], "hour": hours})
+    gate = part(axes[2], "values").get_array()
+    np.testing.assert_allclose(gate[3], model.prob_on(row))
+    observed = part(axes[0], "values").get_array()
+    wet = np.nan_to_num(lattice.values) > 0
+    np.testing.assert_array_equal(observed[wet], lattice.values[wet])
+    assert (axes[-1].get_xlabel(), axes[-1].get_ylabel()) == ("hour", "station")
+    assert colour_bars(axes[0])[-1] == "rain, mm"
+
+
+# -- networks -----------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_network_panels_show_every_latent_weight_support_and_output(network):
+    model, X, Y = network
+    figure = Figure()
+    axes = plots.network_panels(model, X, observed=(X, Y), figure=figure)
+    assert axes.shape == (3, 7)  # a latent, two weights, two supports, predicted, observed
+    assert not axes[2, 0].axison  # there are three outputs, but two latents
+    parts, mean = model.predict_network(X), model.predict(X)
+    shown = {one.get_title(loc="left"): part(one, "values") for one in axes.flat if one.axison}
+    assert len(shown) == 2 + 6 + 6 + 3 + 3
+    for title, values in (
+        ("latent 2", parts.latents[:, 1]),
+        ("ni: weight 2", parts.effective_weights[:, 1, 1]),
+        ("zn: support 1", parts.support[:, 0, 2]),
+        ("cd: predicted", mean[:, 0]),
+        ("cd: observed", Y["cd"].dropna().to_numpy()),
+    ):
+        np.testing.assert_allclose(np.sort(shown[title].get_array()), np.sort(values))
+    assert shown["cd: predicted"].norm.vmax == shown["cd: observed"].norm.vmax
+    assert shown["cd: weight 1"].norm.vmin == -shown["cd: weight 1"].norm.vmax
+    assert axes[2, 1].get_xlabel() == "x"
+    assert axes[0, 0].get_ylabel() == "y"
+
+
+@pytest.mark.slow
+def test_network_panels_show_what_is_asked_for(network):
+    model, X, _ = network
+    axes = plots.network_panels(
+        model, X, show="support", outputs=["cadmium", "nickel", "zinc"], figure=Figure()
+    )
+    assert axes.shape == (3, 2)
+    assert axes[1, 1].get_title(loc="left") == "nickel: support 2"
+    for how, message in (
+        ({"show": ["gates"]}, "show names 'gates'; choose from latents, weights, support"),
+        ({"show": ["observed"]}, "nothing to show"),
+        ({"outputs": ["cd"]}, "outputs names 1 outputs, but the model has 3"),
+        ({"observed": (X, np.zeros((40, 2)))}, r"observed has shape \(40, 2\), but there are 3"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            plots.network_panels(model, X, figure=Figure(), **how)
+
+
+def test_network_panels_are_for_networks(curve):
+    with pytest.raises(ValueError, match="network_panels needs a GPNetworkRegressor"):
+        plots.network_panels(curve[0], curve[1])
+
+
+@pytest.mark.slow
+def test_network_panels_of_one_input_are_curves():
+    x = np.linspace(0, 10, 40)[:, None]
+    Y = np.column_stack([np.sin(x[:, 0]), np.cos(x[:, 0])])
+    model = GPNetworkRegressor(1, n_restarts=1, steps=5, n_inducing=5).fit(x, Y)
+    axes = plots.network_panels(model, x, observed=(x, Y), figure=Figure())
+    np.testing.assert_allclose(axes[1, 3].lines[0].get_ydata(), model.predict(x)[:, 1])
+    np.testing.assert_array_equal(axes[1, 4].lines[0].get_ydata(), Y[:, 1])
+    assert axes[1, 2].get_title(loc="left") == "output 1: support 1"
+    assert axes[1, 2].get_ylim() == (-0.05, 1.05)
+    with pytest.raises(ValueError, match=r"one output; this model has 2 \(0, 1\)"):
+        plots.fit_1d(model, x, Y[:, 0], ax=axes[0, 0])
+
+
+# -- checks -------------------------------------------------------------------------------------
+
+
+def test_error_distribution_shows_shares_of_larger_errors(ax):
+    y = pd.Series([0.0, 0.0, 1.0, 3.0], name="rain")
+    plots.error_distribution(y, [0.0, 0.5, 0.0, 1.0], resolution=0.1, unit="mm", label="a", ax=ax)
+    (line,) = curves(ax)
+    np.testing.assert_allclose(line.get_xydata(), [[0, 1], [0.5, 0.75], [1, 0.5], [2, 0.25]])
+    assert ax.get_xlabel() == "absolute error of rain, mm"
+    plots.error_distribution(y, np.full(4, 50.0), resolution=0.1, label="b", ax=ax)
+    first, second = curves(ax)
+    assert first.get_linestyle() != second.get_linestyle()
+    assert first.get_color() != second.get_color()
+    assert ax.get_xlim()[1] > 50  # the larger errors of the second are in the picture
+    assert len([one for one in ax.lines if one.get_gid() == "resolution"]) == 1
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    with pytest.raises(ValueError, match=r"y has shape \(4,\) and predicted \(3,\)"):
+        plots.error_distribution(y, [1, 2, 3], ax=ax)
+    with pytest.raises(ValueError, match="resolution must be positive"):
+        plots.error_distribution(y, y, resolution=0.0, ax=ax)
+
+
+def test_reliability_shows_the_table_of_checking(rain, ax):
+    model, X, y = rain
+    assert plots.reliability(model, X, y, 0.05, bins=8, ax=ax) is ax
+    table = diagnostics.reliability(model, X, y, 0.05, 8)
+    (line,) = curves(ax)
+    np.testing.assert_array_equal(line.get_xydata(), table[["predicted", "observed"]])
+    rows = [one.get_height() for one in ax.patches]
+    np.testing.assert_allclose(rows, table["rows"] / len(y))
+    assert ax.get_ylabel() == "share of rain_mm not zero"
+    plots.reliability(model, X, y, 0.5, ax=ax)
+    assert len(curves(ax)) == 2
+    assert len(ax.patches) == len(rows)  # only those of the first
+    with pytest.raises(ValueError, match="tol must be positive"):
+        plots.reliability(model, X, y, ax=ax)
+
+
+def test_a_share_of_nothing_among_few_rows_is_uncertain():
+    from scipy.stats import binomtest
+
+    level = 2.0 * norm.cdf(2.0) - 1.0
+    for count, rows in ((0, 3), (3, 3), (7, 20)):
+        known = binomtest(count, rows).proportion_ci(level, method="wilson")
+        found = _possible(np.asarray(count / rows), np.asarray(rows))
+        np.testing.assert_allclose(found, known, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_pit_histogram_counts_the_places_of_observations(rain, ax):
+    model, X, y = rain
+    assert plots.pit_histogram(model, X, y, resolution=0.1, bins=5, ax=ax) is ax
+    u = scores.pit(y.to_numpy(), lambda t: model.prob_below(X, t), 0.1)
+    heights = part(ax, "curve").get_data().values
+    np.testing.assert_allclose(heights, np.histogram(u, 5, (0, 1))[0] / (len(y) / 5))
+    plain = Figure().subplots()
+    plots.pit_histogram(model, X, y, bins=4, ax=plain)
+    v = norm.cdf(model.quantile_residuals(X, y))
+    heights = part(plain, "curve").get_data().values
+    np.testing.assert_allclose(heights, np.histogram(v, 4, (0, 1))[0] / (len(y) / 4))
+    assert plain.get_ylim()[1] > heights.max()
+    with pytest.raises(ValueError, match="bins must be at least 2"):
+        plots.pit_histogram(model, X, y, bins=1, ax=ax)
+    with pytest.raises(ValueError, match="needs predicted amounts; SparseGPClassifier has none"):
+        plots.pit_histogram(SparseGPClassifier(), X, y, ax=ax)
+
+
+def test_precision_recall_ranks_by_support_or_by_amount(rain, ax):
+    model, X, y = rain
+    on, support = y > 0, model.prob_on(X)
+    assert plots.precision_recall(model, X, y, label="ZiGP", ax=ax) is ax
+    precision, recall, _ = precision_recall_curve(on, support)
+    (line,) = curves(ax)
+    np.testing.assert_array_equal(line.get_xydata(), np.column_stack([recall, precision]))
+    assert line.get_label() == f"ZiGP, area {scores.auprc(on, support):.3f}"
+    assert part(ax, "guessing").get_ydata()[0] == on.mean()
+    with pytest.raises(ValueError, match="needs zeros and others; all of the"):
+        plots.precision_recall(model, X, 0 * y, ax=ax)
+
+
+def test_precision_recall_of_a_model_without_a_gate(ax):
+    X, y = one_input()
+    y = y.where(y > 0.5, 0.0)
+    model = SparseGPRegressor(**SMALL).fit(X, y)
+    plots.precision_recall(model, X, y, ax=ax)
+    area = scores.auprc(y.to_numpy() > 0, model.predict(X))
+    assert curves(ax)[0].get_label() == f"area {area:.3f}"
+
+
+def test_bound_over_steps_and_seconds(curve, ax):
+    model = curve[0]
+    assert plots.bound(model, ax=ax) is ax
+    np.testing.assert_array_equal(curves(ax)[0].get_xydata()[:, 1], model.bounds_)
+    np.testing.assert_array_equal(curves(ax)[0].get_xdata(), np.arange(20))
+    plain = Figure().subplots()
+    plots.bound(model, by="seconds", ax=plain)
+    times = curves(plain)[0].get_xdata()
+    np.testing.assert_array_equal(times, model.times_)
+    assert np.all(np.diff(times) > 0)
+    assert times[-1] < model.seconds_
+    assert plain.get_xlabel() == "seconds"
+    with pytest.raises(ValueError, match="by must be 'steps' or 'seconds', not 'hours'"):
+        plots.bound(model, by="hours", ax=ax)
+
+
+@pytest.mark.slow
+def test_bound_shows_other_restarts_behind(network, ax):
+    model = network[0]
+    plots.bound(model, ax=ax)
+    (best,) = curves(ax)
+    (other,) = [one for one in ax.lines if one is not best]
+    np.testing.assert_array_equal(best.get_ydata(), model.bounds_)
+    assert other.get_ydata()[-1] < model.bounds_[-1]
+    assert other.get_zorder() < best.get_zorder()
+
+
+# -- axes and figures ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_without_axes_pyplots_own_are_used(curve):
+    model, X, y = curve
+    _, (left, right) = plt.subplots(1, 2)
+    assert plots.bound(model) is right
+    plt.sca(left)
+    assert plots.fit_1d(model, X, y) is left
+    before = plt.get_fignums()
+    axes = plots.components_1d(model, X, y, points=20)
+    assert plt.get_fignums() == [*before, axes[0, 0].figure.number]
+
+
+@pytest.mark.slow
+def test_a_figure_of_ones_own_needs_no_pyplot():
+    code = (
+        "import sys, numpy as np\n"
+        "from matplotlib.figure import Figure\n"
+        "from zigp import plots\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+        "plots.scatter_map(np.eye(4)[:, :2], np.arange(4.0), ax=Figure().subplots())\n"
+        "assert 'matplotlib.pyplot' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_panels_go_into_a_part_of_a_figure(rain):
+    model, X, y = rain
+    left, right = Figure(layout="constrained").subfigures(1, 2)
+    now = X["hour"] == 30
+    axes = plots.component_maps(model, X[now], y[now], figure=right)
+    assert all(one.figure is right for one in axes)
+    assert not left.axes
+    right.figure.savefig("/dev/null", format="png")  # it can be drawn
