@@ -543,7 +543,7 @@ def _model(folder: Path) -> None:
     table = pd.read_csv(folder / "rain.csv").iloc[:20]
     model = ZeroInflatedGPRegressor(steps=1, n_inducing=3)
     model.fit(table[["lat", "lon", "hour"]], table["rain_mm"])
-    model.units_ = {"rain_mm": ""}
+    model.set_origin("rain_mm")
     model.save(folder / "ready.zigp")
 
 

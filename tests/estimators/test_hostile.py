@@ -238,7 +238,7 @@ def test_text_from_data_stays_text_in_the_report(tmp_path):
         )
         header["content"]["learned"] = json.loads(learned)
         made = {"dict": [["command", {"list": ["zigp", "fit", script]}]]}
-        header["content"]["learned"]["made_by_"] = made
+        header["content"]["learned"]["origin_"] = made
 
     (tmp_path / "m.zigp").write_bytes(_changed(rename))
     table = rain().rename(columns={"lat": script, "rain_mm": image})
@@ -329,7 +329,7 @@ def test_a_file_name_that_is_no_text_is_fitted_and_kept(tmp_path):
     words = "fit \udcff.csv --target rain_mm --model gp --inducing 3 --steps 1 --out m.zigp --quiet"
     answer = in_process(words.split(" "), tmp_path)
     assert answer.code == 0, answer.said
-    assert load(tmp_path / "m.zigp").made_by_["command"][2] == "?.csv"
+    assert load(tmp_path / "m.zigp").origin_["command"][2] == "?.csv"
 
 
 def test_times_before_all_years_are_told(tmp_path):

@@ -101,7 +101,7 @@ def model_file(name: str) -> Path:
     path = _folder() / f"{name}.zigp"
     model = _fitted(name)
     if name in ("ready", "plain", "hurdle"):
-        model.units_ = {"rain_mm": ""}
+        model.set_origin("rain_mm")
     model.save(path)
     return path
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import dataclass
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -22,6 +22,7 @@ from zigp.estimators.answers import Regressor
 from zigp.estimators.classifier import SparseGPClassifier
 from zigp.estimators.fitting import row_weights
 from zigp.estimators.initial import KernelSpec
+from zigp.estimators.parameters import Option, estimator, parameter
 from zigp.estimators.persistence import registered
 from zigp.estimators.regressors import SparseGPRegressor
 from zigp.models import predictions
@@ -32,27 +33,55 @@ __all__ = ["HurdleGPRegressor"]
 
 
 @registered
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class HurdleGPRegressor(Regressor):
-    """Amounts that are often zero: a GP classifier for zero or not, a GP regression for how much.
+    """Hurdle model: Gaussian process classification of zero or not, then regression of the amount.
 
-    `amount_rows` says which rows the regression learns from: `positive`, those that are not zero;
-    `all`; or `predicted`, those that the classifier takes for not zero (the paper's GPcr≠0; `all`
-    is its GPcr). `combine` says what `predict` returns: `class`, the amount where the classifier
-    finds it at least as likely as not that there is one and zero elsewhere; or `expectation`,
-    probability times amount. As a distribution y is exactly zero with probability 1 − p and
-    N(amount, its variance) otherwise.
+    An observation is exactly zero with probability 1 − p and has a normal distribution otherwise.
+    The classifier predicts p, the regressor the mean and variance of that distribution.
 
+    Attributes
+    ----------
+    classifier_ : SparseGPClassifier
+        Model of zero or not.
+    regressor_ : SparseGPRegressor
+        Model of the amounts.
+    n_iter_ : int
+        Number of training steps, the larger of both parts.
+    parts_ : dict
+        Both models by name.
+
+    Examples
+    --------
     >>> X = np.linspace(0, 10, 60)[:, None]
     >>> y = np.where(X[:, 0] > 5, 3 + np.sin(X[:, 0]), 0.0)
     >>> model = HurdleGPRegressor(n_inducing=12).fit(X, y)
     >>> new = [[2.0], [8.0]]
     """
 
-    amount_rows: str = "positive"
-    combine: str = "class"
-    gate_kernel: KernelSpec | None = None
-    gate_inputs: ColumnList | None = None
+    amount_rows: str = parameter(
+        "Rows from which the regressor learns: 'positive' for those that are not zero, 'all', or "
+        "'predicted' for those that the classifier predicts to be non-zero (the paper's GPcr≠0; "
+        "its GPcr is 'all').",
+        default="positive",
+        choices=("positive", "all", "predicted"),
+    )
+    combine: str = parameter(
+        "What `predict` returns: 'class' for the amount where p is at least ½ and zero elsewhere; "
+        "'expectation' for p times the amount.",
+        default="class",
+        scope="training",
+        choices=("class", "expectation"),
+    )
+    gate_kernel: KernelSpec | None = parameter(
+        "Kernel of the classifier. By default the same as `kernel`.", default=None
+    )
+    gate_inputs: ColumnList | None = parameter(
+        "Columns that the classifier depends on, by name or position. By default the same as "
+        "`inputs`.",
+        default=None,
+        option=Option(),
+    )
 
     _with_quantiles: ClassVar = ("response", "if_on")
 
@@ -136,6 +165,10 @@ class HurdleGPRegressor(Regressor):
         self._put_together(classifier, regressor)
         return self
 
+    @property
+    def parts_(self) -> dict[str, Any]:
+        return {"zero or not": self.classifier_, "amounts": self.regressor_}
+
     def _put_together(self, classifier: SparseGPClassifier, regressor: SparseGPRegressor) -> None:
         self.classifier_, self.regressor_ = classifier, regressor
         self.n_iter_ = max(classifier.n_iter_, regressor.n_iter_)
@@ -167,8 +200,7 @@ class HurdleGPRegressor(Regressor):
         return on
 
     def _shared_settings(self) -> dict[str, Any]:
-        mine = ("amount_rows", "combine", "gate_kernel", "gate_inputs")
-        return {name: v for name, v in self.get_params(deep=False).items() if name not in mine}
+        return {one.name: getattr(self, one.name) for one in fields(SparseGPRegressor)}
 
     def _classifier(self) -> SparseGPClassifier:
         settings = self._shared_settings()
