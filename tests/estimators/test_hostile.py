@@ -19,7 +19,7 @@ from fuzz.running import in_process, listing
 from markupsafe import escape
 
 from zigp import SparseGPRegressor, ZeroInflatedGPRegressor, load
-from zigp.cli.models import ModelError
+from zigp.cli.errors import ModelError
 from zigp.cli.predicting import _tell_of_nonsense
 from zigp.estimators import persistence
 
@@ -432,22 +432,19 @@ def test_amounts_that_cannot_be_scored_are_told_before_the_report(tmp_path):
 
 def test_a_signal_that_is_to_be_ignored_is(tmp_path, monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    monkeypatch.setattr(
-        "zigp.cli.describing.described", lambda *_, **__: signal.raise_signal(signal.SIGHUP) or "on"
-    )
+    monkeypatch.setattr("zigp.cli.info._described", lambda _: signal.raise_signal(signal.SIGHUP))
     try:
-        answer = in_process(["info", "m.zigp"], tmp_path)
+        answer = in_process(["info", "m.zigp", "--json"], tmp_path)
     finally:
         signal.signal(signal.SIGHUP, before)
-    assert (answer.code, answer.out) == (0, "on\n")
+    assert (answer.code, answer.out) == (0, "null\n")
 
 
 def test_warnings_are_lines_without_a_place_in_the_code(tmp_path, monkeypatch):
     import warnings
 
-    def warned(*_, **__):
+    def warned(_):
         warnings.warn("Half of it\nis missing.", UserWarning, stacklevel=1)
-        return "{}"
 
-    monkeypatch.setattr("zigp.cli.describing.described", warned)
-    assert in_process(["info", "m.zigp"], tmp_path).said == "Half of it is missing.\n"
+    monkeypatch.setattr("zigp.cli.info._described", warned)
+    assert in_process(["info", "m.zigp", "--json"], tmp_path).said == "Half of it is missing.\n"

@@ -600,7 +600,7 @@ def test_the_model_is_saved_before_anything_is_said_of_it(tmp_path, monkeypatch)
     def gone(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("zigp.cli.fitting._summary", gone)
+    monkeypatch.setattr("zigp.cli.fit._summary", gone)
     in_process([*words, "--out", "rain.zigp"], tmp_path)
     assert load(tmp_path / "rain.zigp").n_iter_ == 100
 

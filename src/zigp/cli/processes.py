@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-from zigp.cli.memory import ADVICE, ran_out
+from zigp.cli.errors import ADVICE, ran_out
 from zigp.runtime.interrupts import StopRequest
 
 __all__ = ["ALONE", "Process", "joined"]

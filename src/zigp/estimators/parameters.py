@@ -270,8 +270,8 @@ class GPSettings(BaseEstimator):
         option=Option(),
     )
     resume: bool = parameter(
-        "Whether to resume from the checkpoint of an interrupted fit. Without a checkpoint training "
-        "starts from the beginning, so that a script can be the same at every start.",
+        "Whether to resume from the checkpoint of an interrupted fit. Without a checkpoint, "
+        "training starts from the beginning, so that a script can be the same at every start.",
         default=False,
         scope="run",
         option=Option(help="Resume this fit after an interruption."),
