@@ -713,7 +713,7 @@ MISTAKES = {
     "going on with another kernel": (
         _model,
         [*FROM, "--kernel", "matern12"],
-        "--kernel is not what ready.zigp was fitted with, and a model that is trained further keeps",
+        "--kernel is not what ready.zigp was fitted with, and a model that is trained further",
     ),
     "going on in another precision": (_model, [*FROM, "--dtype", "float32"], "--dtype is not"),
     "going on with more points": (_model, [*FROM, "--inducing", "9"], "--inducing is not"),

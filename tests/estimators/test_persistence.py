@@ -176,7 +176,7 @@ def test_other_files_are_told_so(tmp_path, content):
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there are no devices to read from")
 def test_what_has_no_end_is_no_model():
-    with pytest.raises(ValueError, match="is not a file: give a model that"):
+    with pytest.raises(ValueError, match="is not a zigp model"):
         persistence.load("/dev/zero")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from zigp.cli.options import Debug, command_of
+from zigp.cli.options import Debug, typed_words
 from zigp.cli.printing import print_scores
 from zigp.data.tables import beside, check_writable
 from zigp.datasets import simulate_rain
@@ -31,7 +31,6 @@ INPUTS = ["lat", "lon", "hour"]
 
 
 def demo(
-    context: typer.Context,
     out: Annotated[Path, typer.Option(help="Folder for figure and report.")] = Path("zigp-demo"),
     seed: Annotated[int, typer.Option(help="Seed of the simulated rain.", min=0)] = 2018,
     debug: Debug = False,
@@ -61,7 +60,7 @@ def demo(
     page = write_report(
         result.model, rain[INPUTS], rain["rain_mm"], out / "report.html",
         roles=Roles("rain_mm", ("lon", "lat"), "hour", "mm", on_earth=True),
-        trial=result.trial, command=command_of(context),
+        trial=result.trial, command=typed_words(),
     )  # fmt: skip
     typer.echo(f"Report: {page} (open it in a browser)")
 

@@ -6,15 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import typer
-
 __all__ = ["ADVICE", "EXPECTED", "ModelError", "ran_out", "using"]
 
 ADVICE = "Out of memory. Give fewer rows, --inducing less, or a --batch-size."
 # Errors whose message is for users: of options, data and the system.
 EXPECTED = (ValueError, OSError, FloatingPointError, ImportError)
 
-_USAGE = (typer.BadParameter, typer.Exit, typer.Abort)
 _LONGEST = 300  # characters of an unexpected error
 
 
@@ -42,7 +39,7 @@ def using(path: Path | None) -> Iterator[None]:
     """
     try:
         yield
-    except (*_USAGE, *EXPECTED):
+    except EXPECTED:
         raise
     except Exception as error:
         if path is None or ran_out(error):

@@ -26,12 +26,12 @@ from zigp.cli.options import (
     Target,
     Time,
     as_toml,
-    command_of,
     default_of,
     given,
     options_of,
     place,
     positive,
+    typed_words,
     use_device,
     with_settings,
 )
@@ -106,9 +106,7 @@ def fit(
             grouped(estimator, columns, rows)
         with kept_until_done(), in_place_of(replaced):
             stop = _train(estimator, rows, streamed, passes)
-            estimator.set_origin(
-                target, command=command_of(context), space=columns.space, time=time
-            )
+            estimator.set_origin(target, command=typed_words(), space=columns.space, time=time)
             lines = _finish(estimator, out, stop) if process.first else []
             if stop is not None:
                 tell(*lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
+import sys
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
@@ -31,7 +32,6 @@ __all__ = [
     "Target",
     "Time",
     "as_toml",
-    "command_of",
     "default_of",
     "finite",
     "given",
@@ -41,6 +41,7 @@ __all__ = [
     "positive",
     "share",
     "sizes",
+    "typed_words",
     "use_device",
     "with_settings",
 ]
@@ -238,16 +239,9 @@ def given(context: typer.Context) -> set[str]:
     return {name for name, source in sources.items() if source and source.name != "DEFAULT"}
 
 
-def command_of(context: typer.Context) -> list[str]:
-    """Return the words of the command, so that it could be typed again."""
-    words = ["zigp", str(context.info_name)]
-    for param in [one for one in context.command.params if one.name in given(context)]:
-        value = context.params[str(param.name)]
-        if param.param_type_name == "option":
-            words.append(param.secondary_opts[0] if value is False else param.opts[0])
-        if not isinstance(value, bool):
-            words.append(str(value))
-    return [word.encode("utf-8", "replace").decode() for word in words]  # as text that can be kept
+def typed_words() -> list[str]:
+    """Return the words of this command, as text that files can hold."""
+    return [word.encode("utf-8", "replace").decode() for word in ("zigp", *sys.argv[1:])]
 
 
 # ---------------------------------------------------------------------------------------------

@@ -41,12 +41,10 @@ def tell(*lines: str, quiet: bool = False) -> None:
 def print_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
     """Print a line for each model and a column for each score; a missing score stays empty."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
-    table = Table()
-    table.add_column("model")
-    for column in (columns := list(next(iter(scores.values())))):
-        table.add_column(_NAMES.get(column, column), justify="right")
+    columns = list(next(iter(scores.values())))
+    table = Table("model", *(Column(_NAMES.get(c, c), justify="right") for c in columns))
     for model, row in scores.items():
         table.add_row(model, *("" if row[c] != row[c] else f"{row[c]:.3f}" for c in columns))
     Console().print(table)

@@ -14,15 +14,14 @@ from zigp.cli.options import (
     Force,
     OnDevice,
     Quiet,
-    command_of,
     listed,
+    typed_words,
     use_device,
 )
 from zigp.cli.printing import tell
 
 
 def report(
-    context: typer.Context,
     model: Annotated[Path, typer.Argument(help="Model file.")],
     data: Annotated[Path, typer.Option(help=f"Data that the model was fitted to. {DATA}")],
     out: Annotated[str, typer.Option(help="Page to write (.html).")] = "report.html",
@@ -56,6 +55,6 @@ def report(
     with using(model):
         report_file(
             model, data, out, target=target, space=listed(space), time=time, quick=quick,
-            verbose=not quiet, force=force, command=command_of(context), say=say,
+            verbose=not quiet, force=force, command=typed_words(), say=say,
         )  # fmt: skip
     say(f"Report: {out}")

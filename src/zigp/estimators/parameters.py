@@ -82,16 +82,24 @@ def redeclared(base: type, name: str, *, default: Any) -> Any:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter, redeclared))
 def estimator[T: type](cls: T) -> T:
-    """Make a class of settings a dataclass whose docstring describes them."""
+    """Make a class of settings a dataclass whose docstring describes them.
+
+    In signature and docstring positional settings come first, then the class's own.
+    """
     dataclass(eq=False, repr=False, kw_only=True)(cls)
-    cls.__doc__ = _documented(cls)
+    own = list(inspect.get_annotations(cls))
+    settings = sorted(fields(cls), key=lambda f: (f.kw_only, (*own, f.name).index(f.name)))
+    init: Any = cls.__init__  # type: ignore[misc]
+    accepted = inspect.signature(init).parameters
+    names = ("self", *(one.name for one in settings))
+    init.__signature__ = inspect.Signature([accepted[name] for name in names])
+    cls.__doc__ = _documented(cls, settings)
     return cls
 
 
-def _documented(cls: type) -> str:
+def _documented(cls: type, settings: Sequence[Field]) -> str:
     """Return a class's docstring with all of its parameters, and with inherited attributes."""
-    sections, own = _sections(cls), list(inspect.get_annotations(cls))
-    settings = sorted(fields(cls), key=lambda one: (*own, one.name).index(one.name))
+    sections = _sections(cls)
     listed = "\n".join(_sections(base).get("Attributes", "") for base in cls.__mro__)
     attributes = dict.fromkeys(re.findall(r"^\S.*(?:\n .*)*", listed, re.M))
     first = {

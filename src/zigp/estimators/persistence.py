@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError
@@ -118,12 +118,10 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> np.array_equal(load("model.zigp").predict(X), model.predict(X))
     True
     """
-    path = Path(path)
-    if path.is_char_device() or path.is_block_device():  # which may have no end
-        raise ValueError(f"{path} is not a file: give a model that `save` wrote.")
-    raw = path.read_bytes()
-    length = int.from_bytes(raw[:8], "little")
-    header = _checked_header(path, raw[8 : 8 + length], length, len(raw))
+    with Path(path).open("rb") as file:
+        header = _checked_header(path, file)
+        file.seek(0)
+        raw = file.read()
     try:
         arrays = read_tensors(raw)
         if header.get("digest") != digest(header, arrays):
@@ -138,14 +136,14 @@ def load(path: str | os.PathLike[str]) -> Any:
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the header of a model file without loading the model."""
     with Path(path).open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
-        beginning = file.read(min(length, size))
-    return _checked_header(Path(path), beginning, length, size)
+        return _checked_header(path, file)
 
 
-def _checked_header(path: Path, beginning: bytes, length: int, size: int) -> dict[str, Any]:
+def _checked_header(path: str | os.PathLike[str], file: BinaryIO) -> dict[str, Any]:
     """Return the header after checking that the file has the size that the header claims."""
+    size = os.fstat(file.fileno()).st_size  # 0 for a device, which may have no end
+    length = int.from_bytes(file.read(8), "little")
+    beginning = file.read(min(length, size))
     if not beginning.startswith(b'{"__metadata__":{"' + _KEY.encode() + b'":'):
         raise ValueError(f"{path} is not a zigp model: it does not begin as one.")
     claimed = 8 + length
@@ -185,8 +183,6 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
             if not all(isinstance(v, str) for v in value):
                 raise TypeError("An array of objects that are not text cannot be saved.")
             return {"texts": [str(v) for v in value], "object": value.dtype == object}
-        case np.generic():
-            return _packed(value.item(), arrays)
         case np.ndarray():
             same = (name for name, array in arrays.items() if array is value)
             name = next(same, str(len(arrays)))
@@ -201,16 +197,15 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
         held = {f.name: _packed(getattr(value, f.name), arrays) for f in fields(value)}
         return {"is": _NAMES[type(value)], "with": held}
     if type(value) in _ESTIMATORS.values():
-        settings = value.get_params(deep=False)
-        unsaved = {*value._names("run"), *(k for k, v in settings.items() if _is_unsaved(v))}
-        kept = {k: v for k, v in settings.items() if k not in unsaved}
+        settings, run = value.get_params(deep=False), value._names("run")
+        kept = {k: v for k, v in settings.items() if k not in run and not _is_unsaved(v)}
         learned = {k: v for k, v in vars(value).items() if k not in settings}
         return {
             "estimator": type(value).__name__,
             "settings": {k: _packed(v, arrays) for k, v in kept.items()},
             "learned": {k: _packed(v, arrays) for k, v in learned.items()},
         }
-    if hasattr(value, "tolist"):  # an Index or a Series among the settings
+    if hasattr(value, "tolist"):  # a number of numpy, or an Index of pandas, among the settings
         return _packed(value.tolist(), arrays)
     raise TypeError(f"A {type(value).__name__} cannot be saved.")
 
