@@ -15,9 +15,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data.grids import QUANTILES, is_lattice, predict_lattice
+from zigp.data.grids import is_lattice
 from zigp.diagnostics.scores import best_threshold
 from zigp.estimators.fitting import SparseGP
+from zigp.estimators.grids import QUANTILES, predict_lattice
 from zigp.estimators.parameters import GPSettings
 from zigp.gp.batch import Lattice
 from zigp.models import predictions
