@@ -105,7 +105,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         array([0., 1.])
         """
         check_is_fitted(self)
-        p = self._over_rows(X, predictions.moments)["mean"]
+        p = self._predictions(X).ask(predictions.moments)["mean"]
         return p if len(self.classes_) == 2 else np.full_like(p, bool(self.classes_[0]))
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -134,5 +134,5 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         >>> model.decision_function(new) > 0
         array([False,  True])
         """
-        g = self._over_rows(X, predictions.latent)
-        return g["mean"] / np.sqrt(1.0 + g["sd"] ** 2)
+        g = self._predictions(X).marginals["g"]
+        return np.asarray(g.mean / np.sqrt(1.0 + g.var))

@@ -54,6 +54,7 @@ class PredictiveDistribution(ABC):
 
     parts: ClassVar[tuple[str, ...]] = ("response",)
     has_atom: bool = False
+
     @property
     def point(self) -> np.ndarray:
         return self.mean

@@ -7,23 +7,23 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import jax
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
-from scipy.stats import norm
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp.data.layout import ColumnList, Layout
-from zigp.estimators.answers import Regressor
 from zigp.estimators.classifier import SparseGPClassifier
+from zigp.estimators.distribution import HurdleDistribution, PredictiveDistribution
 from zigp.estimators.fitting import row_weights
 from zigp.estimators.initial import KernelSpec
 from zigp.estimators.persistence import registered
-from zigp.estimators.regressors import SparseGPRegressor
+from zigp.estimators.regression import SparseGPRegressor
+from zigp.estimators.regressor import Regressor
 from zigp.models import predictions
 from zigp.runtime.session import entry_point
 from zigp.training import InterruptedFitError, kept_until_done, remove_empty, when_done
@@ -53,8 +53,6 @@ class HurdleGPRegressor(Regressor):
     combine: str = "class"
     gate_kernel: KernelSpec | None = None
     gate_inputs: ColumnList | None = None
-
-    _with_quantiles: ClassVar = ("response", "if_on")
 
     def __post_init__(self) -> None:
         # Learned by `fit`; declared for the type checker alone.
@@ -180,8 +178,8 @@ class HurdleGPRegressor(Regressor):
         return SparseGPRegressor(**self._shared_settings())
 
     @property
-    def _has_atom(self) -> bool:
-        return True
+    def parts_(self) -> dict[str, Any]:
+        return {"zero or not": self.classifier_, "amounts": self.regressor_}
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "regressor_")
@@ -199,15 +197,12 @@ class HurdleGPRegressor(Regressor):
         """
         return super().predict(X, return_std)
 
-    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    @entry_point
+    def predict_distribution(self, X: Any) -> PredictiveDistribution:
+        check_is_fitted(self)
         self._check_choices()
-        p, mean, sd = self._parts(X)
-        combined = np.where(p >= 0.5, mean, 0.0) if self.combine == "class" else p * mean
-        return combined, np.sqrt(p * (sd**2 + (1.0 - p) * mean**2))
-
-    def _mean(self, X: ArrayLike) -> np.ndarray:
-        p, mean, _ = self._parts(X)
-        return p * mean
+        amounts = self.regressor_.predict_distribution(X)
+        return HurdleDistribution(self.prob_on(X), amounts, combine=self.combine)
 
     def prob_on(self, X: ArrayLike) -> np.ndarray:
         """The probability that an observation is not zero, at each row.
@@ -263,41 +258,11 @@ class HurdleGPRegressor(Regressor):
         True
         """
         check_is_fitted(self)
-        parts = {"Zero or not": self.classifier_, "Amounts": self.regressor_}
-        return [f"{name}: {said}" for name, part in parts.items() for said in part.sanity()]
-
-    def _parts(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The probability of not zero, and mean and standard deviation of the amount."""
-        check_is_fitted(self)
-        parts = self.prob_on(X), *self.regressor_.predict(X, return_std=True)
-        p, mean, sd = (np.asarray(part, np.float64) for part in parts)  # they will be squared
-        return p, mean, sd
-
-    def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
-        p, mean, sd = self._parts(X)
-        amount = norm.cdf(high, mean, sd) - norm.cdf(low, mean, sd)
-        return (1.0 - p) * (low < 0 <= high) + p * amount
-
-    def _cdf(self, X: ArrayLike, thresholds: np.ndarray) -> np.ndarray:
-        p, mean, sd = (part.reshape(-1, *(1,) * (thresholds.ndim - 1)) for part in self._parts(X))
-        return (1.0 - p) * (thresholds >= 0) + p * norm.cdf(thresholds, mean, sd)
-
-    def _log_between(self, X: ArrayLike, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        atom = np.where((low < 0) & (high >= 0), 1.0 - self.prob_on(X), 0.0)
-        amount = self.regressor_.log_prob_between(X, low, high)
-        with np.errstate(divide="ignore"):
-            return np.logaddexp(np.log(atom), np.log(self.prob_on(X)) + amount)
-
-    def _quantile(self, X: Any, p: float, of: str = "response") -> np.ndarray:
-        if of == "if_on":
-            return self.regressor_._quantile(X, p)
-        # Below the zeros, among them, or above them.
-        on, mean, sd = self._parts(X)
-        negative = on * norm.cdf(0.0, mean, sd)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            below = norm.ppf(np.clip(p / on, 0.0, 1.0), mean, sd)
-            above = norm.ppf(np.clip((p - (1.0 - on)) / on, 0.0, 1.0), mean, sd)
-        return np.select([p < negative, p > negative + 1.0 - on], [below, above], 0.0)
+        return [
+            f"{name.capitalize()}: {finding}"
+            for name, part in self.parts_.items()
+            for finding in part.sanity()
+        ]
 
     @entry_point
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:

@@ -76,6 +76,11 @@ class GPSettings(BaseEstimator):
     random_state: int | np.random.RandomState | None = 0
     verbose: bool = False
 
+    @property
+    def parts_(self) -> dict[str, Any]:
+        """The estimators of single models that this one is made of, by what each describes."""
+        return {"": self}
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a file, which `zigp.load` reads.
 

@@ -15,12 +15,12 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from zigp.data.grids import is_lattice
 from zigp.diagnostics.scores import best_threshold
 from zigp.estimators.distribution import ModelDistribution, PredictiveDistribution
 from zigp.estimators.fitting import SparseGP
 from zigp.estimators.grids import QUANTILES, predict_lattice
 from zigp.estimators.parameters import GPSettings
-from zigp.data.grids import is_lattice
 from zigp.models import predictions
 from zigp.models.likelihoods import Gaussian
 from zigp.runtime.session import entry_point

@@ -27,7 +27,7 @@ from zigp.gp.kernels import SquaredExponential
 if TYPE_CHECKING:
     import pandas as pd
 
-    from zigp.estimators.answers import Regressor
+    from zigp.estimators.regressor import Regressor
 
 __all__ = ["MODELS", "PAPER", "SETTINGS", "run", "splits"]
 

@@ -6,7 +6,8 @@ axis of every array.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from functools import partial
 from itertools import product
 from math import prod
@@ -76,12 +77,11 @@ class Predictions:
 
     def with_open_gate(self) -> Predictions:
         """Return the predictions as if g were far above zero everywhere."""
-        open_ = object.__new__(type(self))
-        vars(open_).update(vars(self))
-        g = self.marginals["g"]
-        wide = Moments(np.full_like(g.mean, _OPEN), np.zeros_like(g.var))
-        open_.marginals = {**self.marginals, "g": wide}
-        return open_
+        like: Any = self.marginals["g"].mean
+        g = Moments(np.full_like(like, _OPEN), np.zeros_like(like))
+        other = copy(self)
+        other.marginals = {**self.marginals, "g": g}
+        return other
 
     def ask(
         self, question: Question, *args: Any, along: Sequence[np.ndarray] = ()
@@ -196,7 +196,7 @@ def _refuse_nan(answers: np.ndarray, *given: Any) -> None:
             )
 
 
-# -- questions: functions of likelihood, signal and marginals ---------------------------------------
+# -- questions: functions of likelihood, signal and marginals -------------------------------------
 
 
 @eqx.filter_jit
@@ -299,7 +299,7 @@ def given_outputs(
     return {"mean": found.mean, "var": found.var}
 
 
-# -- the bound and joint draws ----------------------------------------------------------------------
+# -- the bound and joint draws --------------------------------------------------------------------
 
 
 def elbo(model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
@@ -339,7 +339,7 @@ def draw(
     for start in range(0, n, size):
         drawn = np.asarray(_draw(model, at, jax.random.fold_in(key, start), size, noise))
         if cells is not None:
-            drawn = drawn[(..., *cells)]
+            drawn = drawn[(slice(None),) * (drawn.ndim - len(cells)) + cells]
         _refuse_nan(drawn)
         blocks.append(drawn)
     return np.concatenate(blocks)[:n]

@@ -1,22 +1,22 @@
-"""Regression of one output: plain, and where most observations are zero."""
+"""Regression where most observations are zero."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data.layout import ColumnList, Layout, refuse_too_large
-from zigp.estimators.answers import ModelRegressor, frame
-from zigp.estimators.families import LOG_AMOUNTS, chosen_family, refuse_unsuited, spread, start_of
+from zigp.data.layout import ColumnList, Layout
+from zigp.estimators.distribution import ZeroInflatedDistribution
+from zigp.estimators.families import LOG_AMOUNTS, chosen_family, refuse_unsuited, start_of
 from zigp.estimators.fitting import FIRST_GATE_VARIANCE
 from zigp.estimators.initial import KernelSpec, Sparsity
 from zigp.estimators.persistence import registered
-from zigp.models import predictions
+from zigp.estimators.regressor import ModelRegressor, frame
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
@@ -24,38 +24,13 @@ from zigp.models.likelihoods import (
     HurdleLognormal,
     ZeroInflatedNegativeBinomial,
 )
-from zigp.models.model import Model, gp_regression, zero_inflated_gp
+from zigp.models.model import Model, zero_inflated_gp
 from zigp.runtime.session import entry_point
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SparseGPRegressor", "ZeroInflatedGPRegressor"]
-
-_FIRST_NOISE = 0.1  # where training starts, in the model's units
-
-
-@registered
-@dataclass(eq=False, repr=False, kw_only=True)
-class SparseGPRegressor(ModelRegressor):
-    """GP regression on many rows through inducing points: y = f(x) + ε.
-
-    >>> X = np.linspace(0, 10, 60)[:, None]
-    >>> model = SparseGPRegressor(n_inducing=12).fit(X, np.sin(X[:, 0]))
-    >>> model.predict([[2.0]]).round(1)
-    array([0.9])
-    """
-
-    def _scaling(
-        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
-    ) -> tuple[float, float]:
-        refuse_too_large("y", y)
-        offset = float(np.average(y, weights=weight))
-        return offset, spread(y - offset, weight, largest=np.abs(y).max())
-
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
-        f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
-        return gp_regression(f, Gaussian.of_variance(_FIRST_NOISE, sparsity.dtype))
+__all__ = ["ZeroInflatedGPRegressor"]
 
 
 @registered
@@ -93,13 +68,6 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     exposure: int | str | None = None
     gate_kernel: KernelSpec | None = None
     gate_inputs: ColumnList | None = None
-
-    _with_quantiles: ClassVar = {
-        "response": predictions.quantile,
-        "if_on": predictions.quantile_if_on,
-        "latent": predictions.quantile_of_latent,
-        "gate": predictions.quantile_of_gate,
-    }
 
     def _scaling(
         self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
@@ -165,6 +133,10 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         return {name: float(value) for name, value in found.items()}
 
     @entry_point
+    def predict_distribution(self, X: Any) -> ZeroInflatedDistribution:
+        return ZeroInflatedDistribution(self._predictions(X), self._output_scale)
+
+    @entry_point
     def prob_on(self, X: ArrayLike) -> np.ndarray:
         """The support E[Φ(g)] at each row: how far the signal is switched on, from 0 to 1.
 
@@ -174,7 +146,7 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         >>> model.prob_on(new).round(2)
         array([0., 1.])
         """
-        return self._over_rows(X, predictions.components)["gate"]
+        return self.predict_distribution(X).prob_on
 
     @entry_point
     def predict_if_on(
@@ -188,9 +160,8 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         >>> model.predict_if_on([[8.0]]).round(1)
         array([4.])
         """
-        out = self._over_rows(X, predictions.moments_if_on)
-        mean = self._in_user_units(out["mean"])
-        return (mean, self.y_scale_ * out["sd"]) if return_std else mean
+        mean, sd = self.predict_distribution(X).moments_if_on()
+        return (mean, sd) if return_std else mean
 
     @entry_point
     def predict_components(self, X: ArrayLike) -> pd.DataFrame:
@@ -203,6 +174,4 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         >>> list(model.predict_components(new))
         ['gate', 'gate_sd', 'latent', 'latent_sd', 'signal', 'signal_sd']
         """
-        out = self._over_rows(X, predictions.components)
-        without_unit = ("gate", "gate_sd")
-        return frame({k: v if k in without_unit else v * self.y_scale_ for k, v in out.items()}, X)
+        return frame(self.predict_distribution(X).components, X)
