@@ -79,7 +79,6 @@ class PredictiveDistribution(ABC):
         """The support E[Φ(g)] at each row, None if the model has no gate."""
         return None
 
-    @abstractmethod
     def probability(self, low: float, high: float) -> np.ndarray:
         """Return P(low < y ≤ high) at each row.
 
@@ -93,6 +92,8 @@ class PredictiveDistribution(ABC):
         ndarray
             Probabilities, shaped as `mean`.
         """
+        below = (self.cdf(np.full(self.shape, end)) for end in (high, low))
+        return np.subtract(*below)
 
     @abstractmethod
     def cdf(self, thresholds: np.ndarray) -> np.ndarray:
@@ -168,11 +169,6 @@ class ModelDistribution(PredictiveDistribution):
     def _moments_of(self, made: Predictions) -> tuple[np.ndarray, np.ndarray]:
         out = self._ask(predictions.moments, made=made)
         return self._scale.to_user(out["mean"]), self._scale.scale * out["sd"].T
-
-    def probability(self, low: float, high: float) -> np.ndarray:
-        ends = (np.reshape(self._scale.to_model(np.asarray(end)), (-1, 1)) for end in (low, high))
-        found = self._ask(predictions.probability, *ends)["p"]
-        return found.reshape(self.shape[::-1]).T
 
     def cdf(self, thresholds: np.ndarray) -> np.ndarray:
         scaled = self._scale.to_model(thresholds)
@@ -307,10 +303,6 @@ class HurdleDistribution(PredictiveDistribution):
     @property
     def sd(self) -> np.ndarray:
         return np.sqrt(self._p * (self._sd**2 + (1.0 - self._p) * self._amount**2))
-
-    def probability(self, low: float, high: float) -> np.ndarray:
-        normal = norm(self._amount, self._sd)
-        return (1.0 - self._p) * (low < 0 <= high) + self._p * (normal.cdf(high) - normal.cdf(low))
 
     def cdf(self, thresholds: np.ndarray) -> np.ndarray:
         p, mean, sd = (

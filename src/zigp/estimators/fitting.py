@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from zigp.data.layout import ColumnList, Layout, as_batch, column_index, listed, refuse_too_large
 from zigp.diagnostics.sanity import findings
@@ -444,13 +444,6 @@ class SparseGP(GPSettings):
         return predictions.elbo(self.model_, rows, values, weights) + shift
 
     # -- shared ---------------------------------------------------------------------------------
-
-    def _checked_pair(
-        self, X: Any, y: Any, *, reset: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
-        X = self._as_numbers(X, reset=reset)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
-        return X, y.astype(float)  # the smallest whole number has no absolute value
 
     def _as_target(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """The outputs of a stream's block, as `_checked_pair` would have them."""

@@ -47,7 +47,6 @@ __all__ = [
     "log_between",
     "moments",
     "network",
-    "probability",
     "quantile",
 ]
 
@@ -215,15 +214,6 @@ def components(likelihood: Likelihood, signal: Signal, marginals: Marginals) -> 
     for name, part in (("gate", gate), ("latent", latent), ("signal", clean)):
         out[name], out[f"{name}_sd"] = part.mean, jnp.sqrt(part.var)
     return out
-
-
-@eqx.filter_jit
-def probability(
-    likelihood: Amounts, signal: Signal, marginals: Marginals, low: Array, high: Array
-) -> dict[str, Array]:
-    """P(low < y ≤ high) for a new observation."""
-    y = likelihood.predictive(signal, marginals)
-    return {"p": y.cdf(high) - y.cdf(low)}
 
 
 @eqx.filter_jit
