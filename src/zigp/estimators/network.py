@@ -40,19 +40,35 @@ _FIRST_REACH = {"f": 0.5, "W": 1.5, "g": 2.0, "k": 2.0}
 
 @dataclass(frozen=True)
 class NetworkParts:
-    """What a network is made of at each row: N rows, Q latents, P outputs.
+    """The parts of a network at each row: N rows, Q latents, P outputs.
 
-    Contributions are in the units of the outputs (after `y_transform`); the rest has no unit.
+    Attributes
+    ----------
+    latents : ndarray of shape (N, Q)
+        E[f], with its gate where the latents are sparse.
+    weights : ndarray of shape (N, Q, P)
+        E[W].
+    support : ndarray of shape (N, Q, P)
+        E[Φ(g)]; 1 where the weights have no gates.
+    effective_weights : ndarray of shape (N, Q, P)
+        E[Φ(g) W].
+    contributions : ndarray of shape (N, Q, P)
+        The terms whose sum is an output minus its mean, in the units of the outputs (after
+        `y_transform`).
+    n_effective : ndarray of shape (N, P)
+        The number of latents that an output uses, from 1 to Q.
 
+    Examples
+    --------
     >>> rows, latents, outputs = model.predict_network(X).weights.shape
     """
 
-    latents: np.ndarray  # [N, Q]  E[f], with its gate where the latents are sparse
-    weights: np.ndarray  # [N, Q, P]  E[W]
-    support: np.ndarray  # [N, Q, P]  E[Φ(g)]; 1 where the weights have no gates
-    effective_weights: np.ndarray  # [N, Q, P]  E[Φ(g) W]
-    contributions: np.ndarray  # [N, Q, P]  the terms whose sum an output is, around its mean
-    n_effective: np.ndarray  # [N, P]  how many latents an output uses, from 1 to Q
+    latents: np.ndarray
+    weights: np.ndarray
+    support: np.ndarray
+    effective_weights: np.ndarray
+    contributions: np.ndarray
+    n_effective: np.ndarray
 
 
 @registered
@@ -233,12 +249,29 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     @entry_point
     def predict(self, X: Any, return_std: bool = False, known: ArrayLike | None = None) -> Any:
-        """The expected outputs [rows, P] at each row of X, with standard deviations if asked for.
+        """Predict the expected outputs at each row of X.
 
-        They are [rows] where y was so in `fit`. `known` [rows, P] holds outputs that are known
-        there, NaN for the others: these are then predicted given those, without fitting again. With
-        a transform, `back_transform` chooses whether the mean or the median is returned.
+        With a transform, `back_transform` chooses whether the mean or the median is returned.
 
+        Parameters
+        ----------
+        X : array-like, DataFrame, DataArray or Dataset
+            Inputs. The cells of a DataArray or a Dataset are answered as by `predict_lattice`.
+        return_std : bool, default=False
+            If True, return standard deviations too.
+        known : array-like of shape (n_rows, n_outputs), optional
+            Outputs that are known at the rows, NaN for the others, which are then predicted given
+            those, without fitting again.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows, n_outputs), or (n_rows,) where y had one dimension
+            Expected outputs.
+        sd : ndarray, shaped as `mean`
+            Standard deviations of new observations, if `return_std`.
+
+        Examples
+        --------
         >>> model.predict(X).shape
         (50, 2)
         >>> model.predict([[2.0]], known=[[0.9, np.nan]]).shape
@@ -268,11 +301,25 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     @entry_point
     def impute(self, X: ArrayLike, Y: ArrayLike) -> np.ndarray:
-        """Y with its missing outputs predicted, at rows that were in training with these outputs.
+        """Predict the missing outputs at rows that were in training.
 
         With latent noise the outputs known at a row say what its own noise was; the model has
         learned the rest from them already. At new rows use `predict(X, known=Y)`.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs of the training data.
+        Y : array-like of shape (n_rows, n_outputs)
+            Outputs of the training data, NaN where they are missing.
+
+        Returns
+        -------
+        ndarray, shaped as Y
+            Y with predictions in place of what is missing.
+
+        Examples
+        --------
         >>> np.isnan(model.impute(X, Y)).any()
         np.False_
         """
@@ -307,8 +354,20 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     @entry_point
     def predict_network(self, X: ArrayLike) -> NetworkParts:
-        """Latents, weights, support, and what each latent adds to each output, at each row.
+        """Predict latents, weights, support, and what each latent adds to each output.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        NetworkParts
+            Arrays over the rows.
+
+        Examples
+        --------
         >>> model.predict_network(X).support.shape
         (50, 1, 2)
         """
@@ -328,10 +387,10 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
 
 def _farther(D: int) -> float:
-    """How much farther the nearest of ten points is among D inputs than among two.
+    """Return how much farther the nearest of ten points is among D inputs than among two.
 
-    √(D/2), for distances grow so, times 10^(½ − 1/D) from three inputs on: there, neighbours are
-    hardly nearer than others. Where no inducing input is in reach of the rows a network can only
-    explain them as noise, and stays at that.
+    It is √(D/2), since distances grow so, times 10^(½ − 1/D) from three inputs on, where neighbours
+    are hardly nearer than others. If no inducing input is within reach of the rows, a network
+    explains them as noise and stays at that.
     """
     return float(np.sqrt(D / 2.0) * 10.0 ** max(0.5 - 1.0 / D, 0.0))

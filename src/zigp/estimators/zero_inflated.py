@@ -106,10 +106,12 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     @property
     @entry_point
     def noise_(self) -> dict[str, float]:
-        """What the likelihood has learned of the scatter around the signal, by name.
+        """What the likelihood has learned about the scatter around the signal, by name.
 
         Standard deviations are in the units of y; `log_sd` is that of log y.
 
+        Examples
+        --------
         >>> sorted(model.noise_)
         ['off_sd', 'on_sd']
         """
@@ -138,11 +140,23 @@ class ZeroInflatedGPRegressor(ModelRegressor):
 
     @entry_point
     def prob_on(self, X: ArrayLike) -> np.ndarray:
-        """The support E[Φ(g)] at each row: how far the signal is switched on, from 0 to 1.
+        """Return the support E[Φ(g)] at each row: how far the signal is switched on, from 0 to 1.
 
-        With Gaussian or gated noise it is not the probability that an observation is not zero; see
-        `prob_zero` for that. With a hurdle likelihood it is.
+        With a hurdle likelihood it is the probability that an observation is not zero. With
+        Gaussian or gated noise it is not; see `prob_zero`.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The support.
+
+        Examples
+        --------
         >>> model.prob_on(new).round(2)
         array([0., 1.])
         """
@@ -152,11 +166,26 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     def predict_if_on(
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The expected observation at each row if the signal is fully on there.
+        """Predict the observation at each row if the signal is fully on there.
 
-        It says how much there is where there is something, not how much to expect: that is
-        `predict`, which also counts how likely the signal is to be off.
+        It is how much there is where there is something. `predict` says how much to expect.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        return_std : bool, default=False
+            If True, return standard deviations too.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,)
+            Expected observations.
+        sd : ndarray of shape (n_rows,)
+            Their standard deviations, if `return_std`.
+
+        Examples
+        --------
         >>> model.predict_if_on([[8.0]]).round(1)
         array([4.])
         """
@@ -165,12 +194,22 @@ class ZeroInflatedGPRegressor(ModelRegressor):
 
     @entry_point
     def predict_components(self, X: ArrayLike) -> pd.DataFrame:
-        """Gate, latent and signal at each row, each with its standard deviation.
+        """Predict gate, latent and signal at each row, each with its standard deviation.
 
-        The gate is E[Φ(g)], as in `prob_on`. The latent is f, the amount behind the gate (with
-        hurdles and counts its logarithm), also where nothing is switched on. The signal is what
-        the two make together, without noise. None of them is an observation.
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
 
+        Returns
+        -------
+        DataFrame
+            `gate` is E[Φ(g)], as in `prob_on`; `latent` is f, the amount behind the gate (with
+            hurdles and counts its logarithm), also where nothing is switched on; `signal` is their
+            product, without noise. None of them is an observation.
+
+        Examples
+        --------
         >>> list(model.predict_components(new))
         ['gate', 'gate_sd', 'latent', 'latent_sd', 'signal', 'signal_sd']
         """
