@@ -6,7 +6,6 @@ from pathlib import Path
 
 from zigp.datasets import load_jura, load_precipitation, load_toy
 from zigp.experiments import jura, precipitation, toy
-from zigp.experiments.page import results_page
 from zigp.experiments.record import Record
 
 __all__ = ["EXPERIMENTS", "reproduce"]
@@ -21,10 +20,9 @@ def reproduce(
     out: Path,
     *,
     fast: bool = False,
-    page: Path | None = None,
     resume: bool = False,
-) -> list[Path]:
-    """Run one experiment, or `all`, and write what it found; returns the folders written to.
+) -> list[Record]:
+    """Run one experiment, or `all`, and write its results into a folder each.
 
     With `resume`, experiments that an earlier run into the same folder has finished are read.
     """
@@ -35,19 +33,13 @@ def reproduce(
             LOADERS[name](data_dir)  # better missed now than after the experiments before it
     records: list[Record] = []
     out.mkdir(parents=True, exist_ok=True)  # not before, as that can fail
-    if page is not None:
-        page.open("ab").close()  # better now than after all the fits
     for name, folder in zip(chosen, folders, strict=True):
         folder.mkdir(parents=True, exist_ok=True)
         if resume and (folder / "results.json").exists():
             records.append(_finished(folder, name, fast))
         else:
             records.append(EXPERIMENTS[name](data_dir, folder, fast=fast))
-    command = f"zigp reproduce {experiment}" + (" --fast" if fast else "")
-    text = results_page(records, command=command, fast=fast)
-    for target in [out / "results.md", *([page] if page else [])]:
-        target.write_text(text)
-    return folders
+    return records
 
 
 def _finished(folder: Path, name: str, fast: bool) -> Record:

@@ -97,6 +97,14 @@ class Record:
         record._predictions = [table]
         return record
 
+    def means(self) -> pd.DataFrame:
+        """Return the mean scores of every model, setting and split."""
+        import pandas as pd
+
+        keys = [key for key in ("split", "setting", "model", "output") if key in self.rows[0]]
+        table = pd.DataFrame(self.rows).drop(columns=["fold", "restart"])
+        return table.groupby(keys, sort=False).mean().dropna(axis=1, how="all")
+
     def predictions(self) -> pd.DataFrame:
         """All predictions so far."""
         import pandas as pd

@@ -1,20 +1,24 @@
-"""The results page: every table beside the paper's, written from what a run recorded."""
+"""Write docs/results.md from the folders of a finished `zigp reproduce all`.
+
+    python docs/tools/results.py FOLDER [--out docs/results.md]
+"""
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zigp.experiments import jura, precipitation
+from zigp.experiments import EXPERIMENTS, jura, precipitation
 from zigp.experiments.record import Record
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["results_page"]
-
+ROOT = Path(__file__).parents[2]
 _AMOUNTS = ("rmse", "mae", "f1", "accuracy", "precision", "recall")
 _DISTRIBUTIONS = ("nlpd", "crps", "coverage90", "pit_distance", "auprc")
 _HEADINGS = {
@@ -95,11 +99,22 @@ _JURA = _text("""
 """)
 
 
-def results_page(records: Iterable[Record], *, command: str, fast: bool) -> str:
-    """Markdown with a section for each experiment that was run."""
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="the --out of `zigp reproduce all`")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "results.md")
+    given = parser.parse_args()
+    folders = [given.folder / name for name in EXPERIMENTS]
+    records = [Record.read(folder) for folder in folders if (folder / "results.json").exists()]
+    given.out.write_text(results_page(records), encoding="utf-8")
+
+
+def results_page(records: Iterable[Record]) -> str:
+    """Return Markdown with a section for each experiment."""
     sections = {"precipitation": _precipitation, "toy": _toy, "jura": _jura}
     records = list(records)
-    where = records[0].environment
+    fast, where = records[0].fast, records[0].environment
+    command = "zigp reproduce all" + " --fast" * fast
     packages = ", ".join(f"{name} {v}" for name, v in where["packages"].items())
     parts = [
         "# Results",
@@ -425,3 +440,7 @@ def _optional(value: Any) -> str:
 def _markdown(heading: list[str], lines: list[list[str]]) -> str:
     rule = ["---", *["---:"] * (len(heading) - 1)]
     return "\n".join(f"| {' | '.join(line)} |" for line in [heading, rule, *lines])
+
+
+if __name__ == "__main__":
+    main()
