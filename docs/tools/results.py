@@ -1,6 +1,6 @@
 """Write docs/results.md from the folders of a finished `zigp reproduce all`.
 
-    python docs/tools/results.py FOLDER [--out docs/results.md]
+python docs/tools/results.py FOLDER [--out docs/results.md]
 """
 
 from __future__ import annotations

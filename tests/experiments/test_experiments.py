@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import KFold
+from zigp.experiments.page import results_page
 
 from zigp.datasets import load_precipitation
 from zigp.diagnostics import scores
 from zigp.experiments import peers, precipitation, reproduce
-from zigp.experiments.page import results_page
 from zigp.experiments.record import METRICS, Record
 
 KEYS = ["model", "setting", "split", "fold", "restart"]

@@ -21,7 +21,7 @@ from sklearn.model_selection import (
     LeaveOneGroupOut,
     TimeSeriesSplit,
 )
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 
 from zigp.data.columns import Table
 from zigp.data.layout import column_index, listed
@@ -31,13 +31,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "MoransI",
     "ZeroCount",
-    "arviz_groups",
     "coverage",
     "cross_check",
     "folds",
-    "morans_i",
     "reliability",
     "score_table",
     "zero_count",
@@ -190,66 +187,6 @@ def _observed(X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
 
 
 # ---------------------------------------------------------------------------------------------
-# What is left in the residuals
-
-
-@dataclass(frozen=True)
-class MoransI:
-    """How alike neighbours' residuals are: near 0 if nothing is left, towards 1 if much is.
-
-    >>> print(MoransI(value=0.31, expected=-0.01, p=0.005))
-    Moran's I 0.310 (-0.010 by chance, p = 0.005): something is left.
-    """
-
-    value: float
-    expected: float  # if nothing is left
-    p: float  # of a value at least as large by chance
-
-    def __str__(self) -> str:
-        verdict = "something is left" if self.p < 0.05 else "no sign of anything left"
-        chance = f"{self.expected:.3f} by chance, p = {self.p:.3f}"
-        return f"Moran's I {self.value:.3f} ({chance}): {verdict}."
-
-
-def morans_i(
-    residuals: ArrayLike,
-    coordinates: ArrayLike,
-    neighbours: int = 8,
-    n_permutations: int = 199,
-    random_state: int | np.random.RandomState | None = 0,
-) -> MoransI:
-    """Moran's I of residuals among nearest neighbours in space, time, or both.
-
-    Coordinates are compared in their own standard deviations: pass those that the pattern would run
-    along, for example latitude and longitude of the rows of one hour.
-
-    >>> place = np.linspace(0, 10, 100)
-    >>> morans_i(np.sin(place), place).p < 0.05
-    True
-    """
-    from sklearn.neighbors import NearestNeighbors
-
-    where, z = _observed(_numbers(coordinates).reshape(len(np.asarray(residuals)), -1), residuals)
-    if len(z) < 2:
-        raise ValueError("A single residual has no neighbours: give two or more.")
-    z = z - z.mean()
-    if not z.any():
-        return MoransI(0.0, -1.0 / (len(z) - 1), 1.0)
-    spread = where.std(axis=0)
-    where = where / np.where(spread > 0, spread, 1.0)
-    near = NearestNeighbors(n_neighbors=min(neighbours, len(z) - 1)).fit(where)
-    index = near.kneighbors(return_distance=False)
-
-    def statistic(values: np.ndarray) -> float:
-        return float(np.mean(values[:, None] * values[index]) / np.mean(values**2))
-
-    value, rng = statistic(z), check_random_state(random_state)
-    chance = [statistic(rng.permutation(z)) for _ in range(n_permutations)]
-    p = (1 + np.sum(np.asarray(chance) >= value)) / (1 + n_permutations)
-    return MoransI(value, -1.0 / (len(z) - 1), float(p))
-
-
-# ---------------------------------------------------------------------------------------------
 # Cross-validation that does not let neighbours tell each other's secrets
 
 
@@ -362,27 +299,3 @@ def _labels(table: Any) -> np.ndarray:
 
     rows = pd.DataFrame(table)
     return rows.groupby(list(rows.columns)).ngroup().to_numpy()
-
-
-# ---------------------------------------------------------------------------------------------
-
-
-def arviz_groups(
-    model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    n_samples: int = 500,
-    random_state: int | np.random.RandomState | None = 0,
-) -> dict[str, dict[str, np.ndarray]]:
-    """Draws and data as `arviz.from_dict` reads them, [chain, draw, row].
-
-    >>> arviz_groups(model, X, y, n_samples=10)["posterior_predictive"]["y"].shape
-    (1, 10, 60)
-    """
-    rng = check_random_state(random_state)
-    first, second = (int(rng.randint(2**31)) for _ in range(2))
-    return {
-        "posterior": {"signal": model.sample(X, n_samples, noise=False, random_state=first)[None]},
-        "posterior_predictive": {"y": model.sample(X, n_samples, random_state=second)[None]},
-        "observed_data": {"y": np.asarray(y, float)},
-    }
