@@ -395,8 +395,8 @@ def _coordinates(X: Any, columns: str | int | Sequence[str | int]) -> np.ndarray
 
     table = X if hasattr(X, "columns") else pd.DataFrame(np.asarray(X))
     names = list(table.columns) if table is X else None
-    chosen = table.iloc[:, [column_index(c, table.shape[1], names) for c in listed(columns)]]
-    names_of_sites = chosen.select_dtypes(["object", "string", "category"])
-    codes = {name: pd.factorize(one, sort=True)[0] for name, one in names_of_sites.items()}
-    chosen = chosen.assign(**codes)
+    places = [column_index(c, table.shape[1], names) for c in listed(columns)]
+    chosen = table.iloc[:, places].copy()
+    for name in chosen.select_dtypes(["object", "string", "category"]):
+        chosen[name] = pd.factorize(chosen[name], sort=True)[0]
     return Table.of(chosen).numbers(chosen).to_numpy(float)
