@@ -89,9 +89,9 @@ def _jitter(model: Model, retried: Sequence[int]) -> Iterator[str]:
 def _outliers(reach: float) -> Iterator[str]:
     if reach > _EXTREME:
         yield (
-            f"The largest value of y is {reach:.1g} times the median of the non-zero values and sets "
-            "the scale, so the others can hardly be told apart. Correct it, leave it out, or model "
-            "logarithms, for example with likelihood='hurdle_lognormal'."
+            f"The largest value of y is {reach:.1g} times the median of the non-zero values and "
+            "sets the scale, so the others can hardly be told apart. Correct it, leave it out, or "
+            "model logarithms, for example with likelihood='hurdle_lognormal'."
         )
 
 
@@ -138,9 +138,9 @@ def _lengths(
     for length, extent, column in zip(lengths, extents, columns, strict=True):
         if extent > 0 and length > 3.0 * extent:
             yield (
-                f"{latent} hardly varies with {column}: its length-scale {length:.3g} is much larger "
-                f"than the extent of the data, {extent:.3g}. Leave the column out, or check its "
-                "units."
+                f"{latent} hardly varies with {column}: its length-scale {length:.3g} is much "
+                f"larger than the extent of the data, {extent:.3g}. Leave the column out, or check "
+                "its units."
             )
     distinct = np.unique(places / lengths, axis=0)
     if len(distinct) < 3:
@@ -148,8 +148,8 @@ def _lengths(
     gap = float(np.median(cKDTree(distinct).query(distinct, k=2)[0][:, 1]))
     if gap > 2.0:
         yield (
-            f"{latent} varies with {' and '.join(columns)} faster than the inducing points resolve: "
-            f"neighbouring ones are {gap:.3g} length-scales apart, and between them predictions "
+            f"{latent} varies with {' and '.join(columns)} faster than the inducing points resolve"
+            f": neighbouring ones are {gap:.3g} length-scales apart, and between them predictions "
             "return to the prior mean. Raise n_inducing, or choose another kernel."
         )
 
