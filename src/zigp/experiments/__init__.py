@@ -22,17 +22,16 @@ def reproduce(
     fast: bool = False,
     resume: bool = False,
 ) -> list[Record]:
-    """Run one experiment, or `all`, and write its results into a folder each.
+    """Run one experiment, or `all`, write the results into folders, and return them.
 
-    With `resume`, experiments that an earlier run into the same folder has finished are read.
+    With `resume`, the experiments that an earlier run into the same folder finished are read.
     """
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
     folders = [out / name if experiment == "all" else out for name in chosen]
     for name in chosen:
         if not resume:
-            LOADERS[name](data_dir)  # better missed now than after the experiments before it
+            LOADERS[name](data_dir)  # missing data fail now, not after other experiments
     records: list[Record] = []
-    out.mkdir(parents=True, exist_ok=True)  # not before, as that can fail
     for name, folder in zip(chosen, folders, strict=True):
         folder.mkdir(parents=True, exist_ok=True)
         if resume and (folder / "results.json").exists():
@@ -43,7 +42,7 @@ def reproduce(
 
 
 def _finished(folder: Path, name: str, fast: bool) -> Record:
-    """The record in a folder, if it is of this experiment and of as thorough a run."""
+    """Return the record in a folder if it is of this experiment, and as thorough."""
     record = Record.read(folder)
     if (record.experiment, record.fast) != (name, fast):
         kind = "fast" if record.fast else "full"
