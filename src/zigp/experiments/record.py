@@ -101,9 +101,10 @@ class Record:
         """Return the mean scores of every model, setting and split."""
         import pandas as pd
 
-        keys = [key for key in ("split", "setting", "model", "output") if key in self.rows[0]]
+        names = ("split", "setting", "model", "output")
+        keys = [name for name in names if any(row.get(name) for row in self.rows)]
         table = pd.DataFrame(self.rows).drop(columns=["fold", "restart"])
-        return table.groupby(keys, sort=False).mean().dropna(axis=1, how="all")
+        return table.groupby(keys, sort=False).mean(numeric_only=True).dropna(axis=1, how="all")
 
     def predictions(self) -> pd.DataFrame:
         """Return all predictions so far."""
