@@ -20,7 +20,7 @@ STANDS_ON = {"zigp": "jax", "gpytorch": "torch", "gpflow": "tensorflow"}
 
 FOLD = """These are fits of one fold of the precipitation data with the paper's lattice. Natural
 gradients have the rates of the comparison above. "whole fit" excludes compilation. Every fit takes
-all of its steps. Rounding decides which of several optima it finds, so the two precisions differ:"""
+all of its steps. Rounding decides which of several optima it finds, so the precisions differ:"""
 
 # Headings of the page for the columns of recorded tables.
 HEADINGS = {
@@ -101,8 +101,8 @@ def scattered(found: Result) -> str:
 ## A step on scattered rows
 
 Without a lattice, zigp works like other sparse GPs. The tables compare one step of Adam on
-{number(diagonal["zigp"]["rows"])} rows with the same number of inducing points, three input columns,
-a squared exponential kernel and Gaussian noise, in double precision. All three programs learn the
+{number(diagonal["zigp"]["rows"])} rows with the same number of inducing points, three input
+columns, a squared exponential kernel and Gaussian noise, in double precision. All three programs learn the
 same parameters: inducing inputs, length-scales, variance, mean, noise and a whitened q.
 
 With a diagonal q, the ratio to the faster peer is {number(diagonal["ratio"])}
