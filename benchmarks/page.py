@@ -102,8 +102,8 @@ def scattered(found: Result) -> str:
 
 Without a lattice, zigp works like other sparse GPs. The tables compare one step of Adam on
 {number(diagonal["zigp"]["rows"])} rows with the same number of inducing points, three input
-columns, a squared exponential kernel and Gaussian noise, in double precision. All three programs learn the
-same parameters: inducing inputs, length-scales, variance, mean, noise and a whitened q.
+columns, a squared exponential kernel and Gaussian noise, in double precision. All three programs
+learn the same parameters: inducing inputs, length-scales, variance, mean, noise and a whitened q.
 
 With a diagonal q, the ratio to the faster peer is {number(diagonal["ratio"])}
 ({spread_of_rounds(diagonal)}):
