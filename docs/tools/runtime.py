@@ -1,8 +1,8 @@
 """Show classes in the API reference as Python sees them after import.
 
-The settings of the estimators become constructors and docstrings at import time. Griffe reads source
-code, so this extension replaces the signature and the docstring of these classes by those of the
-imported class.
+The constructors and docstrings of estimators, and the constructors of kernels, are partly
+generated. Griffe reads source code, so this extension replaces the signature and the docstring of
+these classes by those of the imported class.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ import inspect
 from importlib import import_module
 from typing import Any
 
+import equinox
 import griffe
+from sklearn.base import BaseEstimator
 
 __all__ = ["RunTime"]
 
@@ -25,21 +27,21 @@ _KINDS = {
 
 
 class RunTime(griffe.Extension):
-    """Replace the signatures and docstrings of the estimators by those at run time."""
+    """Replace signatures and docstrings by those at run time."""
 
     def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
         for cls in _classes(pkg):
             imported = getattr(import_module(cls.module.path), cls.name, None)
-            if hasattr(imported, "get_params"):
+            if inspect.isclass(imported) and issubclass(imported, BaseEstimator | equinox.Module):
                 _replace(cls, imported)
 
 
 def _classes(module: griffe.Module) -> list[griffe.Class]:
-    """Return the classes of a module and of its submodules."""
-    found = list(module.classes.values())
+    """Return the classes that a module and its submodules define."""
+    classes = [cls for cls in module.classes.values() if not cls.is_alias]
     for submodule in module.modules.values():
-        found += _classes(submodule)
-    return [cls for cls in found if not cls.is_alias]
+        classes += [] if submodule.is_alias else _classes(submodule)
+    return classes
 
 
 def _replace(cls: griffe.Class, imported: type) -> None:
@@ -54,4 +56,4 @@ def _replace(cls: griffe.Class, imported: type) -> None:
     ]
     constructor = griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
     cls.set_member("__init__", constructor)
-    cls.docstring = griffe.Docstring(inspect.getdoc(imported) or "", parent=cls)
+    cls.docstring = griffe.Docstring(inspect.getdoc(imported) or "", parent=cls, parser="numpy")
