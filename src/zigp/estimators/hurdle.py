@@ -186,6 +186,15 @@ class HurdleGPRegressor(Regressor):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "regressor_")
 
+    @property
+    def parts_(self) -> dict[str, Any]:
+        """The classifier and the regression, by name.
+
+        >>> list(model.parts_)
+        ['zero or not', 'amounts']
+        """
+        return {"zero or not": self.classifier_, "amounts": self.regressor_}
+
     # -- answers --------------------------------------------------------------------------------
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
