@@ -89,6 +89,17 @@ class GPSettings(BaseEstimator):
         check_is_fitted(self)
         persistence.save(self, path)
 
+    @property
+    def parts_(self) -> dict[str, Any]:
+        """Fitted models that make up the estimator, by name.
+
+        An estimator that is a single model has one part without a name, itself.
+
+        >>> list(model.parts_)
+        ['']
+        """
+        return {"": self}
+
     def _summary(self) -> dict[str, Any]:
         """What a file says about the estimator in it, for people and tools to read."""
         names = getattr(self, "feature_names_in_", None)
