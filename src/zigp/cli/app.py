@@ -19,7 +19,7 @@ from zigp.cli.errors import ADVICE, EXPECTED, ran_out
 from zigp.cli.printing import plain
 from zigp.runtime.interrupts import StopRequest
 
-__all__ = ["COMMANDS", "app", "main"]
+__all__ = ["COMMANDS", "app", "loaded", "main"]
 
 # Each is a function in the module of the same name, which begins its docstring with this sentence.
 COMMANDS = {
@@ -39,11 +39,14 @@ class OnDemand(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
         name, listed, rest = super().resolve_command(ctx, args)
-        if listed is None:  # while the shell completes a name
-            return name, listed, rest
-        single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(name)(getattr(import_module(f"zigp.cli.{name}"), str(name)))
-        return name, typer.main.get_command(single), rest
+        return name, listed and loaded(str(name)), rest
+
+
+def loaded(name: str) -> Any:
+    """Return a command with its options, from its module."""
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(getattr(import_module(f"zigp.cli.{name}"), name))
+    return typer.main.get_command(single)
 
 
 app = typer.Typer(

@@ -21,9 +21,6 @@ def reproduce(
     fast: Annotated[
         bool, typer.Option("--fast", help="Trial run: few steps, one fold, few restarts.")
     ] = False,
-    page: Annotated[
-        Path | None, typer.Option(help="Also write the page of results to this file.")
-    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite results in --out.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Keep the experiments finished in --out.")
@@ -44,7 +41,7 @@ def reproduce(
         raise ValueError(
             f"{out} already holds results. Choose another --out, or add --resume or --force."
         )
-    folders = run(experiment.value, data_dir, out, fast=fast, page=page, resume=resume)
-    for path in sorted(p for folder in folders for p in folder.iterdir() if p.is_file()):
-        typer.echo(path)
-    typer.echo(out / "results.md")
+    for record in run(experiment.value, data_dir, out, fast=fast, resume=resume):
+        typer.echo(f"{record.experiment}, means of {len(record.rows)} fits\n")
+        typer.echo(f"{record.means().round(3).to_string(na_rep='')}\n")
+    typer.echo(f"Results, predictions and figures: {out}")

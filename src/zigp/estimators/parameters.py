@@ -418,6 +418,14 @@ class GPSettings(BaseEstimator):
             raise ValueError("This takes rows; use predict_lattice for a lattice.")
         return validate_data(self, self._as_numbers(X), dtype=np.float64, reset=False)
 
+    def _checked_pair(
+        self, X: Any, y: Any, *, reset: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return inputs and outputs as numbers, or raise an error that says what is wrong."""
+        X = self._as_numbers(X, reset=reset)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
+        return X, y.astype(float)  # the smallest whole number has no absolute value
+
     def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any]:
         """Return the rows of a table or lattice, and their column groups."""
         self.units_, self.origin_ = {}, {}
