@@ -10,6 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from zigp.cli.app import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -123,3 +126,9 @@ def test_reproduce_does_not_overwrite_results(tmp_path):
     assert done.returncode == 1
     assert "or add --resume or --force" in done.stderr
     assert (tmp_path / "out" / "results.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_opens_with_its_line_in_the_list(command):
+    shown = CliRunner().invoke(app, [command, "--help"]).output
+    assert f"\n\n  {COMMANDS[command]}\n" in shown

@@ -19,11 +19,9 @@ import xarray as xr
 from jax.errors import JaxRuntimeError
 
 from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, cli, load
+from zigp.cli.app import COMMANDS
 from zigp.cli.data import Columns, read_data
-from zigp.cli.options import Kernel, Likelihood
 from zigp.datasets import simulate_rain
-from zigp.estimators.families import FAMILIES
-from zigp.estimators.initial import KERNELS
 
 RAIN = ["--target", "rain_mm", "--space", "lat,lon", "--time", "hour"]
 QUICK = ["--steps", "5", "--inducing", "space=4,time=5", "--quiet"]
@@ -494,14 +492,6 @@ def test_a_request_to_end_leaves_nothing_half_written(zigp, files, monkeypatch):
     assert signal.getsignal(signal.SIGTERM) == handler
 
 
-def test_choices_are_those_of_the_library():
-    assert set(Likelihood) == {"auto", *FAMILIES}
-    assert set(Kernel) == set(KERNELS)
-
-
-COMMANDS = ("fit", "predict", "evaluate", "simulate", "info", "demo", "reproduce")
-
-
 def test_help_lists_the_commands_without_loading_jax():
     code = "import sys; sys.argv = ['zigp', '--help']; from zigp.cli import main\n"
     check = "try:\n    main()\nexcept SystemExit:\n    print('jax' in sys.modules)"
@@ -552,7 +542,7 @@ def _model(folder: Path) -> None:
     table = pd.read_csv(folder / "rain.csv").iloc[:20]
     model = ZeroInflatedGPRegressor(steps=1, n_inducing=3)
     model.fit(table[["lat", "lon", "hour"]], table["rain_mm"])
-    model.units_ = {"rain_mm": ""}
+    model.set_origin("rain_mm")
     model.save(folder / "ready.zigp")
 
 
@@ -687,7 +677,7 @@ MISTAKES = {
     "effort for a plain gp": (
         NONE,
         [*FIT, "--model", "gp", "--exposure", "hour"],
-        "belong to --model zigp",
+        "--exposure belongs to --model zigp.",
     ),
     "a gate for a plain gp": (
         NONE,
@@ -703,12 +693,12 @@ MISTAKES = {
     "a group that is not there": (
         NONE,
         [*FIT, "--inducing", "depth=4"],
-        "--inducing names 'depth', but inputs are lat, lon, hour",
+        "--inducing names depth, but inputs are lat, lon, hour",
     ),
     "a group that is left out": (
         NONE,
         [*FIT, "--inducing", "space=4"],
-        "--inducing has no number for 'hour'",
+        "--inducing names lat, lon, but inputs are lat, lon, hour: give a number for each",
     ),
     "going on from no model": (NONE, [*FIT, "--from", "rain.csv"], "not a zigp model"),
     "going on with other columns": (
@@ -730,7 +720,7 @@ MISTAKES = {
     "going on with another kernel": (
         _model,
         [*FROM, "--kernel", "matern12"],
-        "--kernel is not what ready.zigp was fitted with, and a model goes on with its own",
+        "--kernel is not what ready.zigp was fitted with, and a model that is trained further",
     ),
     "going on in another precision": (_model, [*FROM, "--dtype", "float32"], "--dtype is not"),
     "going on with more points": (_model, [*FROM, "--inducing", "9"], "--inducing is not"),
@@ -744,7 +734,7 @@ MISTAKES = {
     "going on from another kind": (
         _classifier,
         [*FROM[:-1], "class.zigp"],
-        "class.zigp holds a SparseGPClassifier: train it on in Python",
+        "class.zigp holds a SparseGPClassifier: train it further in Python",
     ),
     "the data as the model's name": (
         NONE,
@@ -778,7 +768,7 @@ MISTAKES = {
             "--out",
             "m.zigp",
         ],
-        "--inducing names 'depth', but inputs are time, site",
+        "--inducing names time, depth, but inputs are time, site",
     ),
     "a time that is no axis": (
         _cube,
@@ -888,9 +878,9 @@ def test_a_mistake_is_answered_in_a_sentence(zigp, files, name):
         (["fit", "rain.csv", "--out", "m.zigp"], "Missing option '--target'"),
         ([*FIT, "--colour", "red"], "No such option: --colour"),
         ([*FIT, "--steps", "0"], "--steps"),
-        ([*FIT, "--likelihood", "poisson"], "'poisson' is not one of 'auto', 'gated'"),
+        ([*FIT, "--likelihood", "poisson"], "'poisson' is not one of 'auto', 'gaussian'"),
         ([*FIT, "--max-seconds", "0"], "0 is not a positive number"),
-        (["predict", "m", "d", "--level", "2"], "2 does not lie strictly between 0 and 1"),
+        (["predict", "m", "d", "--level", "2"], "2 is not strictly between 0 and 1"),
         (["predict", "m", "d", "--below", "nan"], "nan is not a finite number"),
         (["evaluate", "d", "--target", "y", "--resolution", "0"], "0 is not a positive number"),
         (["evaluate", "d", "--target", "y", "--resolution", "-1"], "-1 is not a positive number"),

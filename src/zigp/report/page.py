@@ -297,7 +297,7 @@ def _as_text(inputs: pd.DataFrame, found: pd.DataFrame) -> dict[str, Any]:
 
 
 def _commands(model: Any, command: Sequence[str]) -> list[str]:
-    fitted = getattr(model, "made_by_", {}).get("command", [])
+    fitted = getattr(model, "origin_", {}).get("command", [])
     return [shlex.join(one) for one in (fitted, command) if one]
 
 

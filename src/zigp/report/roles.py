@@ -37,7 +37,7 @@ class Roles:
     ) -> Roles:
         """What was said when the model was fitted, or else what the columns' names suggest."""
         kinds = _kinds(model)
-        said, units = getattr(model, "made_by_", {}), getattr(model, "units_", {})
+        said, units = getattr(model, "origin_", {}), getattr(model, "units_", {})
         if space is not None and len(space) != 2:
             raise ValueError(f"A map needs two columns, such as lon,lat; not {', '.join(space)}.")
         for name in (*(space or ()), *([time] if time else [])):
