@@ -1,4 +1,4 @@
-"""The command, typed as a user would."""
+"""The command line in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
-
-from zigp.cli import app
 
 ROOT = Path(__file__).parents[2]
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -32,7 +29,7 @@ def table_rows(text: str, bar: str) -> dict[str, list[float]]:
 
 
 @pytest.mark.slow
-def test_demo_prints_scores_and_saves_a_figure_as_the_readme_says(tmp_path):
+def test_demo_saves_a_figure_and_prints_the_scores_of_the_readme(tmp_path):
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "zigp-demo" / "rain.png").stat().st_size > 20_000
@@ -46,7 +43,7 @@ def test_demo_prints_scores_and_saves_a_figure_as_the_readme_says(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path):
+def test_demo_reports_a_folder_that_cannot_be_made(tmp_path):
     (tmp_path / "taken").write_text("")
     done = run("demo", "--out", "taken/folder", cwd=tmp_path)
     assert done.returncode == 1
@@ -55,30 +52,21 @@ def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_figure_that_cannot_be_written_is_said_before_the_fit(tmp_path):
+def test_demo_reports_a_figure_that_cannot_be_written_before_it_fits(tmp_path):
     (tmp_path / "zigp-demo" / "rain.png").mkdir(parents=True)
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 1
     assert done.stderr.startswith("zigp-demo/rain.png exists and is of another kind.")
 
 
-def test_a_negative_seed_is_refused(tmp_path):
+def test_demo_refuses_a_negative_seed(tmp_path):
     done = run("demo", "--seed", "-1", cwd=tmp_path)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize(
-    "command", ["fit", "predict", "evaluate", "simulate", "info", "demo", "reproduce"]
-)
-def test_help_shows_an_example(command):
-    told = CliRunner().invoke(app, [command, "--help"])
-    assert told.exit_code == 0
-    assert f"Example: zigp {command}" in told.output
-
-
 @pytest.mark.slow
-def test_what_was_compiled_serves_the_next_run(tmp_path, monkeypatch):
+def test_compiled_programs_serve_the_next_run(tmp_path, monkeypatch):
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert run("simulate", "--hours", "30", "--out", "rain.csv", cwd=tmp_path).returncode == 0
@@ -92,26 +80,17 @@ def test_what_was_compiled_serves_the_next_run(tmp_path, monkeypatch):
     assert kept[0] == kept[1]
 
 
-def test_the_version_is_that_of_the_package(tmp_path):
+def test_version_prints_the_version_of_the_package(tmp_path):
     done = run("--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"zigp {version('zigp')}\n")
 
 
-def test_ctrl_c_is_answered_with_a_word_and_leaves_nothing(tmp_path):
+def test_ctrl_c_ends_a_fit_and_leaves_no_files(tmp_path):
     assert run("simulate", "--hours", "30", "--out", "rain.csv", cwd=tmp_path).returncode == 0
-    typed = [
-        ZIGP,
-        "fit",
-        "rain.csv",
-        "--target",
-        "rain_mm",
-        "--steps",
-        "1000000",
-        "--out",
-        "m.zigp",
-    ]
+    command = "fit rain.csv --target rain_mm --steps 1000000 --out m.zigp"
+    typed = [ZIGP, *command.split()]
     with subprocess.Popen(typed, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-        process.stderr.readline()  # it has begun: inputs were not named
+        process.stderr.readline()  # the note that no inputs were named: the fit has begun
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert process.returncode == 130
@@ -120,7 +99,7 @@ def test_ctrl_c_is_answered_with_a_word_and_leaves_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["rain.csv"]
 
 
-def test_a_closed_standard_output_is_told(tmp_path):
+def test_a_closed_standard_output_is_reported(tmp_path):
     typed = f"{ZIGP} simulate --stations 2 --hours 2 >&-"
     done = subprocess.run(typed, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
@@ -128,7 +107,7 @@ def test_a_closed_standard_output_is_told(tmp_path):
 
 
 @pytest.mark.slow
-def test_reproduce_says_where_the_data_are_missing(tmp_path):
+def test_reproduce_reports_missing_data(tmp_path):
     (tmp_path / "empty").mkdir()
     done = run("reproduce", "toy", "--data-dir", "empty", "--out", "out", cwd=tmp_path)
     assert done.returncode == 1

@@ -499,13 +499,22 @@ def test_choices_are_those_of_the_library():
     assert set(Kernel) == set(KERNELS)
 
 
-def test_help_needs_nothing_heavy_and_shows_an_example():
+COMMANDS = ("fit", "predict", "evaluate", "simulate", "info", "demo", "reproduce")
+
+
+def test_help_lists_the_commands_without_loading_jax():
     code = "import sys; sys.argv = ['zigp', '--help']; from zigp.cli import main\n"
     check = "try:\n    main()\nexcept SystemExit:\n    print('jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code + check], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "False"
-    for command in ("fit", "predict", "evaluate", "simulate", "info", "demo", "reproduce"):
-        assert f"  {command} " in done.stdout
+    assert [name for name in COMMANDS if f"  {name} " not in done.stdout] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_shows_an_example(zigp, command):
+    code, out, _ = zigp(command, "--help")
+    assert code == 0
+    assert f"Example: zigp {command}" in out
 
 
 # -- mistakes ---------------------------------------------------------------------------------
