@@ -3,11 +3,11 @@
 # make test    every test not marked slow
 # make test-peers  the same numbers as GPflow and GPyTorch, built in environments of their own
 # make test-oldest  the same with the oldest JAX that pyproject.toml allows
-# make check   linter, formatter, types
+# make check   run the linters, the formatter and the type checker
 # make coverage  the same tests; fails where a room of the mathematics is covered by less than 90 %
 # make mutants   small wrong changes to the mathematics, by cosmic-ray: how many do no tests notice? (hours)
 # make fuzz    ten thousand generated cases of bad input
-# make docs    the documentation in site/, strictly, with its links checked
+# make docs    build the documentation in site/ and check its links
 # make wheel-check  the wheel and the source archive, tried in an empty environment
 # make bench   measure against peers and write docs/performance.md (see benchmarks/README.md)
 # make bench-check  fail where what was measured is worse than promised
@@ -72,6 +72,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python docs/tools/docstrings.py
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -449,9 +449,6 @@ def reproduce(
     fast: Annotated[
         bool, typer.Option("--fast", help="A trial run: few steps, one fold, few restarts.")
     ] = False,
-    page: Annotated[
-        Path | None, typer.Option(help="Also write the page of results to this file.")
-    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite results in --out.")] = False,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on: keep the experiments finished in --out.")
@@ -474,7 +471,8 @@ def reproduce(
         raise ValueError(
             f"{out} already holds results. Choose another --out, or add --resume or --force."
         )
-    folders = run(experiment.value, data_dir, out, fast=fast, page=page, resume=resume)
-    for path in sorted(p for folder in folders for p in folder.iterdir() if p.is_file()):
-        typer.echo(path)
-    typer.echo(out / "results.md")
+    records = run(experiment.value, data_dir, out, fast=fast, resume=resume)
+    for record in records:
+        typer.echo(f"{record.experiment}, means of {len(record.rows)} fits\n")
+        typer.echo(f"{record.means().round(3).to_string(na_rep='')}\n")
+    typer.echo(f"Results, predictions and figures: {out}")

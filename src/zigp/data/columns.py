@@ -10,9 +10,35 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Table"]
+__all__ = ["Table", "column_kind"]
 
+_KINDS = dict.fromkeys("biuf", "number") | {"M": "time"}  # by NumPy's letter for a type
 _CALENDAR_TIME = "%Y-%m-%d %H:%M:%S"
+
+
+def column_kind(dtype: Any) -> str | None:
+    """Return what a column of this type holds: "number", "time", "category", or None.
+
+    Parameters
+    ----------
+    dtype : NumPy, pandas or Arrow data type
+        The type of the column. Truth values and decimals are numbers, dates are times, and
+        dictionaries are categories. Text, durations, complex numbers and nested types are None.
+
+    Examples
+    --------
+    >>> column_kind(np.dtype("int8")), column_kind(np.dtype("datetime64[s]"))
+    ('number', 'time')
+    """
+    import pandas as pd
+
+    dtype = getattr(dtype, "pyarrow_dtype", dtype)
+    if isinstance(dtype, pd.CategoricalDtype) or hasattr(dtype, "index_type"):
+        return "category"
+    if hasattr(dtype, "scale"):  # a decimal
+        return "number"
+    kind = (pd.ArrowDtype(dtype) if hasattr(dtype, "to_pandas_dtype") else dtype).kind
+    return _KINDS.get(kind)
 
 
 @dataclass(frozen=True)

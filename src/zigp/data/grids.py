@@ -1,4 +1,4 @@
-"""Lattices as xarray holds them: a table of their cells for a fit, predictions on their axes."""
+"""Lattices held by xarray: their axes, and their cells as a table."""
 
 from __future__ import annotations
 
@@ -10,27 +10,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zigp.data.names import places_among
-from zigp.gp.batch import Lattice
-from zigp.runtime.session import entry_point
 
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
 __all__ = [
-    "QUANTILES",
     "Cells",
     "as_cells",
     "axes_of",
+    "exposure_of_cells",
+    "exposure_variable",
     "is_lattice",
-    "predict_lattice",
+    "refuse_reserved",
 ]
 
-QUANTILES = (0.05, 0.5, 0.95)
-# What predictions and their own axes are called, and the cells before there are any.
-_CELLS = "_"
-_TAKEN = {"mean", "sd", "prob_on", "prob_below", "quantiles", "quantile", "output", _CELLS}
-_SAME_UNIT = {"mean": "expected", "sd": "standard deviation of", "quantiles": "quantiles of"}
+# Names of predictions and of their own axes, and of the cells to predict.
+_RESERVED = {"mean", "sd", "prob_on", "prob_below", "quantiles", "quantile", "output", "_"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +57,7 @@ def as_cells(X: Any, y: Any, weight: Any = None, exposure: Any = None) -> Cells:
     arrays = _outputs(X, y)
     dims = arrays[0].dims
     axes = axes_of(arrays[0])
-    _refuse_taken([*axes, *(str(name) for axis in axes.values() for name in axis)])
+    refuse_reserved([*axes, *(str(name) for axis in axes.values() for name in axis)])
     values = np.stack([_numbers(array.transpose(*dims)) for array in arrays], axis=-1)
     if np.isinf(values).any():
         raise ValueError("Some cells are infinite: make them NaN where nothing was observed.")
@@ -76,7 +72,7 @@ def as_cells(X: Any, y: Any, weight: Any = None, exposure: Any = None) -> Cells:
         for name in axis
     }
     if exposure is not None:
-        columns[str(exposure)] = pd.Series(_efforts(X, exposure, arrays[0], seen)[seen])
+        columns[str(exposure)] = pd.Series(exposure_of_cells(X, exposure, arrays[0], seen)[seen])
     names = [str(array.name or "y") for array in arrays]
     several = y is not None and not isinstance(y, str)
     return Cells(
@@ -105,170 +101,6 @@ def _outputs(X: Any, y: Any) -> list[xr.DataArray]:
                 f"{arrays[0].name!r} has {', '.join(map(str, arrays[0].dims))}: they must agree."
             )
     return arrays
-
-
-# ---------------------------------------------------------------------------------------------
-# To predict
-
-
-def predict_lattice(
-    model: Any,
-    target: Any,
-    quantiles: Sequence[float] = QUANTILES,
-    below: float | None = None,
-) -> xr.Dataset:
-    """Mean, sd, quantiles and, where there is one, prob_on, in every cell of the target.
-
-    Over a target that dask holds in chunks nothing is predicted here: the answer has the same
-    chunks, each computed when it is asked for.
-    """
-    import xarray as xr
-
-    grid, single = _grid(model, target)
-    asked = {"model": model, "quantiles": quantiles, "below": below}
-    chunks = _chunks(target)
-    if not chunks:
-        return _predicted(grid, **asked).squeeze(single)
-    import dask.array as da
-
-    dims, shape = grid[_CELLS].dims, grid[_CELLS].shape
-    pieces = tuple(chunks.get(str(d), (n,)) for d, n in zip(dims, shape, strict=True))
-    corner = grid.isel({dim: slice(1) for dim in dims})
-    if (exposure := getattr(model, "exposure", None)) is not None:
-        corner[exposure] = xr.ones_like(corner[_CELLS])
-    one = _predicted(corner, **asked)  # mistakes now, not in a worker
-    template = xr.Dataset(
-        coords={**grid.coords, **{n: c for n, c in one.coords.items() if n not in grid.coords}},
-        attrs=one.attrs,
-    )
-    for name, array in one.data_vars.items():
-        more = array.shape[len(dims) :]
-        values = da.zeros((*shape, *more), chunks=(*pieces, *more), dtype=array.dtype)
-        template[name] = (array.dims, values, array.attrs)
-    grid[_CELLS] = (dims, da.zeros(shape, chunks=pieces))
-    return xr.map_blocks(_predicted, grid, kwargs=asked, template=template).squeeze(single)
-
-
-def _names(model: Any) -> list[str]:
-    """The columns that a model was fitted with."""
-    names = [str(name) for name in getattr(model, "feature_names_in_", ())]
-    if not names:
-        raise ValueError(
-            "The model was fitted without column names, so a lattice's coordinates cannot be "
-            "matched to its columns. Fit it on a DataFrame or on a lattice."
-        )
-    return names
-
-
-def _grid(model: Any, target: Any) -> tuple[xr.Dataset, list[str]]:
-    """The cells to predict with what the model looks at there, and axes of one place alone.
-
-    Those are coordinates that belong to no dimension, as in one hour of a cube. A Dataset can have
-    other dimensions, such as those of bounds, which are left aside.
-    """
-    import xarray as xr
-
-    exposure = getattr(model, "exposure", None)
-    names = [name for name in _names(model) if name != exposure]
-    if hasattr(target, "data_vars"):
-        target = target.set_coords([name for name in names if name in target.data_vars])
-    known = [target.coords[name] for name in names if name in target.coords]
-    single = [str(one.name) for one in known if one.ndim == 0]
-    dims = _order(target)
-    if hasattr(target, "data_vars"):
-        along = {dim for one in known if one.ndim == 1 for dim in one.dims}
-        dims = [dim for dim in dims if dim in along]
-    # Coordinates are small and often in chunks of their own: they are read now.
-    coords = {
-        name: one.reset_coords(drop=True).compute()
-        for name, one in target.coords.items()
-        if one.ndim == 1 and one.dims[0] in dims
-    }
-    _refuse_taken([*map(str, dims), *map(str, coords), *single])
-    shape = tuple(target.sizes[dim] for dim in dims)
-    grid = xr.Dataset({_CELLS: (dims, np.broadcast_to(0.0, shape))}, coords=coords)
-    grid = grid.assign_coords({name: target.coords[name].compute() for name in single})
-    grid = grid.expand_dims(single)
-    if exposure is not None:
-        grid[exposure] = _variable(target, exposure).reset_coords(drop=True)
-    return grid, single
-
-
-def _order(target: Any) -> list[Any]:
-    """The dimensions in the order that the target's largest variable has them in."""
-    arrays = target.data_vars.values() if hasattr(target, "data_vars") else [target]
-    main = max(arrays, key=lambda array: array.ndim, default=None)
-    return list(dict.fromkeys([*(() if main is None else main.dims), *target.sizes]))
-
-
-def _chunks(target: Any) -> dict[str, tuple[int, ...]]:
-    """The chunks of the target, or of the variable in it with the most dimensions, if any."""
-    arrays = list(target.data_vars.values()) if hasattr(target, "data_vars") else [target]
-    lazy = [array for array in arrays if array.chunks is not None]
-    if not lazy:
-        return {}
-    main = max(lazy, key=lambda array: array.ndim)
-    return dict(zip(map(str, main.dims), main.chunks, strict=True))
-
-
-@entry_point  # dask calls it in threads of its own
-def _predicted(
-    grid: xr.Dataset, model: Any, quantiles: Sequence[float], below: float | None
-) -> xr.Dataset:
-    """Everything that is predicted, with the grid's coordinates."""
-    import xarray as xr
-
-    cells = grid[_CELLS]
-    lattice = _as_inputs(model, grid)
-    mean, sd = model.predict(lattice, return_std=True)
-    found = {"mean": mean, "sd": sd}
-    if hasattr(model, "prob_on"):
-        found["prob_on"] = model.prob_on(lattice)
-    if below is not None:
-        found["prob_below"] = model.prob_below(lattice, below)
-    if quantiles:
-        found["quantiles"] = np.stack([model._quantile(lattice, q) for q in quantiles], axis=-1)
-    outputs = model._output_names
-    trailing = {"output": list(outputs)} if outputs is not None else {}
-    variables = {}
-    for name, values in found.items():
-        more = [*trailing, *(["quantile"] if name == "quantiles" else [])]
-        shaped = values.reshape(*lattice.shape, *values.shape[1:])
-        variables[name] = ([*cells.dims, *more], shaped, _attributes(model, name, below))
-    coords = dict(grid.coords) | trailing | ({"quantile": list(quantiles)} if quantiles else {})
-    return xr.Dataset(variables, coords=coords, attrs={"Conventions": "CF-1.11", "source": "zigp"})
-
-
-def _as_inputs(model: Any, grid: xr.Dataset) -> Lattice:
-    """The grid's axes as the numbers that a fitted model knows its columns by."""
-    names, exposure = _names(model), getattr(model, "exposure", None)
-    wanted = [name for name in names if name != exposure]
-    axes = axes_of(grid[_CELLS], wanted)
-    found = [name for axis in axes.values() for name in axis]
-    if missing := [name for name in wanted if name not in found]:
-        raise ValueError(
-            f"The model was fitted with {', '.join(wanted)}, but the lattice has no coordinate "
-            f"{missing[0]!r} along its dimensions {', '.join(axes)}."
-        )
-    coordinates = tuple(model._as_numbers(axis).to_numpy(float) for axis in axes.values())
-    columns = tuple(tuple(names.index(str(name)) for name in axis) for axis in axes.values())
-    if exposure is None:
-        return Lattice(coordinates, columns)
-    effort = _efforts(grid, exposure, grid[_CELLS])
-    return Lattice(coordinates, columns, effort, names.index(str(exposure)))
-
-
-def _attributes(model: Any, name: str, below: float | None) -> dict[str, str]:
-    """CF attributes: what a variable is, and its unit where the observations had one."""
-    units: Mapping[str, str] = getattr(model, "units_", {})
-    target = " and ".join(units) or "y"
-    unit = next(iter(units.values()), "") if len(set(units.values())) == 1 else ""
-    if name == "prob_below":
-        most = f"{below:g} {unit}".strip()
-        return {"long_name": f"probability that {target} is at most {most}", "units": "1"}
-    if name not in _SAME_UNIT:
-        return {"long_name": f"how far {target} is switched on", "units": "1"}
-    return {"long_name": f"{_SAME_UNIT[name]} {target}"} | ({"units": unit} if unit else {})
 
 
 # ---------------------------------------------------------------------------------------------
@@ -327,8 +159,8 @@ def _own(dim: str, usable: Mapping[str, pd.Series]) -> list[str]:
     return others if counts or places_among(others) else [dim]
 
 
-def _refuse_taken(names: Sequence[str]) -> None:
-    if taken := [name for name in names if name in _TAKEN]:
+def refuse_reserved(names: Sequence[str]) -> None:
+    if taken := [name for name in names if name in _RESERVED]:
         raise ValueError(
             f"A dimension or coordinate is called {taken[0]!r}, as are predictions or their axes: "
             f"rename it, for example with .rename({{{taken[0]!r}: ...}})."
@@ -345,15 +177,15 @@ def _is_coordinate(values: pd.Series) -> bool:
     return len(values) > 0 and hasattr(values.iloc[0], "calendar")
 
 
-def _variable(X: Any, name: Any) -> xr.DataArray:
+def exposure_variable(X: Any, name: Any) -> xr.DataArray:
     if not hasattr(X, "data_vars") or name not in X.variables:
         raise ValueError(f"exposure names {name!r}: give a Dataset that has it as a variable.")
     return X[name]
 
 
-def _efforts(X: Any, name: Any, like: Any, seen: Any = True) -> np.ndarray:
+def exposure_of_cells(X: Any, name: Any, like: Any, seen: Any = True) -> np.ndarray:
     """The exposure in every cell of an array, positive in those that were seen."""
-    effort, dims = _variable(X, name), list(like.sizes)
+    effort, dims = exposure_variable(X, name), list(like.sizes)
     if more := [dim for dim in effort.dims if dim not in dims]:
         raise ValueError(f"Exposure {name!r} has a dimension {more[0]!r} that the cells lack.")
     values = _numbers(effort.broadcast_like(like).transpose(*dims))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from math import prod
@@ -19,17 +19,19 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from zigp.data.layout import ColumnList, Layout, as_batch, column_index, listed, refuse_too_large
 from zigp.diagnostics.sanity import findings
 from zigp.estimators.initial import KernelSpec, Sparsity, initial_latent
+from zigp.estimators.outputs import OutputScale
 from zigp.estimators.parameters import GPSettings
 from zigp.estimators.streams import feed_of
-from zigp.gp.batch import Batch, Lattice
+from zigp.gp.batch import Batch, Lattice, Rows
 from zigp.gp.latent import LatentGP
 from zigp.models import predictions
 from zigp.models.model import Model
+from zigp.models.predictions import Predictions
 from zigp.runtime.session import entry_point, make_room, surroundings
 from zigp.training import (
     Checkpoints,
@@ -206,12 +208,11 @@ class SparseGP(GPSettings):
             split=self._may_split(),
         )
         refuse_too_large("X", rows[weight > 0], self._dtype())
-        self.y_offset_, self.y_scale_ = self._scaling(
-            self._transformed(target), weight, self._exposure_of(rows)
-        )
+        transformed = self._transformed(target)
+        self.y_offset_, self.y_scale_ = self._scaling(transformed, weight, self._exposure_of(rows))
         inputs, _, weights, _ = self._in_model_units(rows, target, weight)
         counted = weights.reshape(-1, len(rows)).any(axis=0)
-        self.y_reach_ = self._reach(self._transformed(target[counted]))
+        self.y_reach_ = self._reach(transformed[counted])
         sparsity = Sparsity(self.n_inducing, self.covariance, seed, self._dtype())
         return self._first_models(inputs[counted], self.layout_, sparsity), rows, target, weight
 
@@ -444,13 +445,6 @@ class SparseGP(GPSettings):
 
     # -- shared ---------------------------------------------------------------------------------
 
-    def _checked_pair(
-        self, X: Any, y: Any, *, reset: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
-        X = self._as_numbers(X, reset=reset)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
-        return X, y.astype(float)  # the smallest whole number has no absolute value
-
     def _as_target(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """The outputs of a stream's block, as `_checked_pair` would have them."""
         return y
@@ -464,38 +458,39 @@ class SparseGP(GPSettings):
         self._exposure_of(X)
 
     def _transformed(self, y: np.ndarray) -> np.ndarray:
-        """The outputs on the scale that the model works on, before shifting and dividing."""
-        return y
+        """Return the outputs on the scale that they are shifted and divided on."""
+        return OutputScale(0.0, 1.0, getattr(self, "y_transform", None)).transformed(y)
+
+    @property
+    def _output_scale(self) -> OutputScale:
+        """The map between outputs in the user's units and the model's."""
+        return OutputScale(self.y_offset_, self.y_scale_, getattr(self, "y_transform", None))
 
     def _in_model_units(
         self, X: np.ndarray, y: np.ndarray, weight: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Inputs, outputs and weights for the model, and what takes its bound to the user's units.
+        """Return inputs, outputs and weights for the model, and what takes its bound to y's units.
 
-        p(y) = p(y/scale) / scale for each observation. Missing outputs get weight 0.
+        Missing outputs get weight 0.
         """
         self._refuse_unsuited(X, y, weight)
-        values = ((self._transformed(y) - self.y_offset_) / self.y_scale_).T
+        scale = self._output_scale
+        values = scale.to_model(y).T
         weights = np.where(np.isfinite(values), weight, 0.0)
-        shift = -float(np.sum(weights * np.log(np.reshape(self.y_scale_, (-1, 1)))))
+        shift = scale.log_jacobian(y, weights)
         return X - self.layout_.centre, np.nan_to_num(values), weights, shift
 
-    def _in_user_units(self, values: np.ndarray) -> np.ndarray:
-        """[P, rows] from the model, or [rows], as the user's [rows, P] or [rows]."""
-        return self.y_offset_ + self.y_scale_ * values.T
-
-    def _over_rows(
-        self, X: ArrayLike, function: Callable, *args: np.ndarray, along: np.ndarray | None = None
-    ) -> dict[str, np.ndarray]:
+    def _predictions(self, X: Any) -> Predictions:
+        """Evaluate the model's Gaussian processes at rows, or at the cells of a lattice."""
         check_is_fitted(self)
-        layout = self.layout_
+        centre = self.layout_.centre
         if isinstance(X, Lattice):
-            axes = (a - layout.centre[list(c)] for a, c in zip(X.axes, X.columns, strict=True))
-            centred = Lattice(tuple(axes), X.columns, X.exposure, X.exposure_column)
-            return predictions.over_cells(self.model_, centred, function, *args)
-        rows = self._checked(X) - layout.centre
+            axes = (a - centre[list(c)] for a, c in zip(X.axes, X.columns, strict=True))
+            inputs = Lattice(tuple(axes), X.columns, X.exposure, X.exposure_column)
+            return Predictions(self.model_, inputs)
+        rows = self._checked(X) - centre
         self._exposure_of(rows)
-        return predictions.over_rows(self.model_, rows, function, *args, along=along)
+        return Predictions(self.model_, Rows(rows))
 
 
 def _reach_of(values: np.ndarray) -> float:

@@ -76,6 +76,11 @@ class GPSettings(BaseEstimator):
     random_state: int | np.random.RandomState | None = 0
     verbose: bool = False
 
+    @property
+    def parts_(self) -> dict[str, Any]:
+        """The estimators of single models that this one is made of, by what each describes."""
+        return {"": self}
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to a file, which `zigp.load` reads.
 
@@ -83,6 +88,17 @@ class GPSettings(BaseEstimator):
         """
         check_is_fitted(self)
         persistence.save(self, path)
+
+    @property
+    def parts_(self) -> dict[str, Any]:
+        """Fitted models that make up the estimator, by name.
+
+        An estimator that is a single model has one part without a name, itself.
+
+        >>> list(model.parts_)
+        ['']
+        """
+        return {"": self}
 
     def _summary(self) -> dict[str, Any]:
         """What a file says about the estimator in it, for people and tools to read."""
@@ -108,6 +124,14 @@ class GPSettings(BaseEstimator):
         if is_lattice(X):
             raise ValueError("This takes rows; ask predict_lattice about a lattice.")
         return validate_data(self, self._as_numbers(X), dtype=np.float64, reset=False)
+
+    def _checked_pair(
+        self, X: Any, y: Any, *, reset: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return inputs and outputs as numbers, or raise an error that says what is wrong."""
+        X = self._as_numbers(X, reset=reset)
+        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
+        return X, y.astype(float)  # the smallest whole number has no absolute value
 
     def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any]:
         """What is observed as rows, and the groups of their columns; a lattice has its own."""

@@ -1,22 +1,22 @@
-"""Regression of one output: plain, and where most observations are zero."""
+"""Regression where most observations are zero."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data.layout import ColumnList, Layout, refuse_too_large
-from zigp.estimators.answers import ModelRegressor, frame
-from zigp.estimators.families import LOG_AMOUNTS, chosen_family, refuse_unsuited, spread, start_of
+from zigp.data.layout import ColumnList, Layout
+from zigp.estimators.distribution import ZeroInflatedDistribution
+from zigp.estimators.families import LOG_AMOUNTS, chosen_family, refuse_unsuited, start_of
 from zigp.estimators.fitting import FIRST_GATE_VARIANCE
 from zigp.estimators.initial import KernelSpec, Sparsity
 from zigp.estimators.persistence import registered
-from zigp.models import predictions
+from zigp.estimators.regressor import ModelRegressor, frame
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
@@ -24,38 +24,13 @@ from zigp.models.likelihoods import (
     HurdleLognormal,
     ZeroInflatedNegativeBinomial,
 )
-from zigp.models.model import Model, gp_regression, zero_inflated_gp
+from zigp.models.model import Model, zero_inflated_gp
 from zigp.runtime.session import entry_point
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SparseGPRegressor", "ZeroInflatedGPRegressor"]
-
-_FIRST_NOISE = 0.1  # where training starts, in the model's units
-
-
-@registered
-@dataclass(eq=False, repr=False, kw_only=True)
-class SparseGPRegressor(ModelRegressor):
-    """GP regression on many rows through inducing points: y = f(x) + ε.
-
-    >>> X = np.linspace(0, 10, 60)[:, None]
-    >>> model = SparseGPRegressor(n_inducing=12).fit(X, np.sin(X[:, 0]))
-    >>> model.predict([[2.0]]).round(1)
-    array([0.9])
-    """
-
-    def _scaling(
-        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
-    ) -> tuple[float, float]:
-        refuse_too_large("y", y)
-        offset = float(np.average(y, weights=weight))
-        return offset, spread(y - offset, weight, largest=np.abs(y).max())
-
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
-        f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
-        return gp_regression(f, Gaussian.of_variance(_FIRST_NOISE, sparsity.dtype))
+__all__ = ["ZeroInflatedGPRegressor"]
 
 
 @registered
@@ -94,13 +69,6 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     gate_kernel: KernelSpec | None = None
     gate_inputs: ColumnList | None = None
 
-    _with_quantiles: ClassVar = {
-        "response": predictions.quantile,
-        "if_on": predictions.quantile_if_on,
-        "latent": predictions.quantile_of_latent,
-        "gate": predictions.quantile_of_gate,
-    }
-
     def _scaling(
         self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
     ) -> tuple[float, float]:
@@ -138,10 +106,12 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     @property
     @entry_point
     def noise_(self) -> dict[str, float]:
-        """What the likelihood has learned of the scatter around the signal, by name.
+        """What the likelihood has learned about the scatter around the signal, by name.
 
         Standard deviations are in the units of y; `log_sd` is that of log y.
 
+        Examples
+        --------
         >>> sorted(model.noise_)
         ['off_sd', 'on_sd']
         """
@@ -165,44 +135,82 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         return {name: float(value) for name, value in found.items()}
 
     @entry_point
+    def predict_distribution(self, X: Any) -> ZeroInflatedDistribution:
+        return ZeroInflatedDistribution(self._predictions(X), self._output_scale)
+
+    @entry_point
     def prob_on(self, X: ArrayLike) -> np.ndarray:
-        """The support E[Φ(g)] at each row: how far the signal is switched on, from 0 to 1.
+        """Return the support E[Φ(g)] at each row: how far the signal is switched on, from 0 to 1.
 
-        With Gaussian or gated noise it is not the probability that an observation is not zero; see
-        `prob_zero` for that. With a hurdle likelihood it is.
+        With a hurdle likelihood it is the probability that an observation is not zero. With
+        Gaussian or gated noise it is not; see `prob_zero`.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The support.
+
+        Examples
+        --------
         >>> model.prob_on(new).round(2)
         array([0., 1.])
         """
-        return self._over_rows(X, predictions.components)["gate"]
+        return self.predict_distribution(X).prob_on
 
     @entry_point
     def predict_if_on(
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The expected observation at each row if the signal is fully on there.
+        """Predict the observation at each row if the signal is fully on there.
 
-        It says how much there is where there is something, not how much to expect: that is
-        `predict`, which also counts how likely the signal is to be off.
+        It is how much there is where there is something. `predict` says how much to expect.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        return_std : bool, default=False
+            If True, return standard deviations too.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,)
+            Expected observations.
+        sd : ndarray of shape (n_rows,)
+            Their standard deviations, if `return_std`.
+
+        Examples
+        --------
         >>> model.predict_if_on([[8.0]]).round(1)
         array([4.])
         """
-        out = self._over_rows(X, predictions.moments_if_on)
-        mean = self._in_user_units(out["mean"])
-        return (mean, self.y_scale_ * out["sd"]) if return_std else mean
+        mean, sd = self.predict_distribution(X).moments_if_on()
+        return (mean, sd) if return_std else mean
 
     @entry_point
     def predict_components(self, X: ArrayLike) -> pd.DataFrame:
-        """Gate, latent and signal at each row, each with its standard deviation.
+        """Predict gate, latent and signal at each row, each with its standard deviation.
 
-        The gate is E[Φ(g)], as in `prob_on`. The latent is f, the amount behind the gate (with
-        hurdles and counts its logarithm), also where nothing is switched on. The signal is what
-        the two make together, without noise. None of them is an observation.
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
 
+        Returns
+        -------
+        DataFrame
+            `gate` is E[Φ(g)], as in `prob_on`; `latent` is f, the amount behind the gate (with
+            hurdles and counts its logarithm), also where nothing is switched on; `signal` is their
+            product, without noise. None of them is an observation.
+
+        Examples
+        --------
         >>> list(model.predict_components(new))
         ['gate', 'gate_sd', 'latent', 'latent_sd', 'signal', 'signal_sd']
         """
-        out = self._over_rows(X, predictions.components)
-        without_unit = ("gate", "gate_sd")
-        return frame({k: v if k in without_unit else v * self.y_scale_ for k, v in out.items()}, X)
+        return frame(self.predict_distribution(X).components, X)
