@@ -46,29 +46,6 @@ def test_demo_saves_a_figure_and_prints_the_scores_of_the_readme(tmp_path):
 
 
 @pytest.mark.slow
-def test_demo_reports_a_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "taken").write_text("")
-    done = run("demo", "--out", "taken/folder", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Cannot write taken/folder/rain.png: ")
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_demo_reports_a_figure_that_cannot_be_written_before_it_fits(tmp_path):
-    (tmp_path / "zigp-demo" / "rain.png").mkdir(parents=True)
-    done = run("demo", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("zigp-demo/rain.png exists and is of another kind.")
-
-
-def test_demo_refuses_a_negative_seed(tmp_path):
-    done = run("demo", "--seed", "-1", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
 def test_compiled_programs_serve_the_next_run(tmp_path, monkeypatch):
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -107,25 +84,6 @@ def test_a_closed_standard_output_is_reported(tmp_path):
     done = subprocess.run(typed, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr == "Standard output is closed: choose a file as --out.\n"
-
-
-@pytest.mark.slow
-def test_reproduce_reports_missing_data(tmp_path):
-    (tmp_path / "empty").mkdir()
-    done = run("reproduce", "toy", "--data-dir", "empty", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("empty holds none of toy.csv, toydata.mat.")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_reproduce_does_not_overwrite_results(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "results.json").write_text("mine")
-    done = run("reproduce", "toy", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "or add --resume or --force" in done.stderr
-    assert (tmp_path / "out" / "results.json").read_text() == "mine"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
