@@ -499,7 +499,10 @@ MISTAKES = {
         "Exposures must be positive",
         TABLE.assign(effort=0.0),
     ),
-    "effort for a plain gp": (f"{FIT} --model gp --exposure hour", "--exposure belongs to --model zigp."),
+    "effort for a plain gp": (
+        f"{FIT} --model gp --exposure hour",
+        "--exposure belongs to --model zigp.",
+    ),
     "a gate for a plain gp": (f"{FIT} --model gp --gate-inputs lat", "--gate-inputs belongs to"),
     "latitudes in metres": (
         FIT,
