@@ -17,7 +17,7 @@ from scipy.stats import norm
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp.data.layout import ColumnList, Layout
+from zigp.data.layout import ColumnList, Inputs, Layout
 from zigp.estimators.answers import Regressor
 from zigp.estimators.classifier import SparseGPClassifier
 from zigp.estimators.fitting import row_weights
@@ -96,7 +96,7 @@ class HurdleGPRegressor(Regressor):
         array([0, 1])
         """
         self._check_choices()
-        X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
+        X, y, sample_weight, column_groups, _ = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "classifier_")
         numbers = self._as_numbers(X, reset=not again)
         checked, target = validate_data(
@@ -111,7 +111,7 @@ class HurdleGPRegressor(Regressor):
             layout = (
                 self.classifier_.layout_
                 if again
-                else Layout.of(counted, None, self.latlon, names, split=may)
+                else Layout.of(Inputs(counted), None, self.latlon, names, split=may)
             )
             column_groups = dict(zip(layout.names, map(list, layout.groups), strict=True))
         for name, part in (("classifier", classifier), ("regressor", regressor)):

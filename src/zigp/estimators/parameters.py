@@ -109,15 +109,15 @@ class GPSettings(BaseEstimator):
             raise ValueError("This takes rows; ask predict_lattice about a lattice.")
         return validate_data(self, self._as_numbers(X), dtype=np.float64, reset=False)
 
-    def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any]:
-        """What is observed as rows, and the groups of their columns; a lattice has its own."""
+    def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Return what is observed as rows, their column groups, and what a grid knows of these."""
         self.units_ = {}
         if not is_lattice(X):
-            return X, y, weight, self.column_groups
+            return X, y, weight, self.column_groups, {}
         cells = as_cells(X, y, weight, getattr(self, "exposure", None))
         self.units_ = cells.units
         groups = cells.groups if self.column_groups is None else self.column_groups
-        return cells.X, cells.y, cells.weight, groups
+        return cells.X, cells.y, cells.weight, groups, cells.places
 
     def _as_numbers(self, X: Any, *, reset: bool = False) -> Any:
         """A frame's times and levels as numbers; anything else as it is."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data.layout import ColumnList, Layout, refuse_too_large
+from zigp.data.layout import ColumnList, Inputs, Layout, refuse_too_large
 from zigp.estimators.answers import ModelRegressor, frame
 from zigp.estimators.families import LOG_AMOUNTS, chosen_family, refuse_unsuited, spread, start_of
 from zigp.estimators.fitting import FIRST_GATE_VARIANCE
@@ -53,7 +53,7 @@ class SparseGPRegressor(ModelRegressor):
         offset = float(np.average(y, weights=weight))
         return offset, spread(y - offset, weight, largest=np.abs(y).max())
 
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
         return gp_regression(f, Gaussian.of_variance(_FIRST_NOISE, sparsity.dtype))
 
@@ -113,7 +113,7 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         # Divided, never shifted: zero stays zero.
         return 0.0, self._start.scale
 
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
         gate_kernel = self.kernel if self.gate_kernel is None else self.gate_kernel
         gate_inputs = self.inputs if self.gate_inputs is None else self.gate_inputs
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
