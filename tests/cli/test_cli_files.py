@@ -19,7 +19,7 @@ import xarray as xr
 from jax.errors import JaxRuntimeError
 
 from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, cli, load
-from zigp.cli.data import Columns, read_data
+from zigp.cli.data import ColumnRoles, read_data
 from zigp.cli.options import Kernel, Likelihood
 from zigp.datasets import simulate_rain
 from zigp.estimators.families import FAMILIES
@@ -466,13 +466,13 @@ def test_numbers_that_are_dates_are_told(zigp, files, rain):
     assert load("a.zigp").table_.columns["hour"].kind == "time"
     code, _, err = zigp("predict", "a.zigp", "rain.csv", "--out", "p.csv")
     assert code == 0, err
-    notes = read_data(Path("rain.csv"), Columns("rain_mm")).notes
+    notes = read_data(Path("rain.csv"), ColumnRoles("rain_mm")).notes
     assert notes[1].startswith("hour is read as plain numbers, though 20180625 looks like a date")
 
 
 def test_a_target_that_never_changes_is_told(files, rain):
     rain.assign(rain_mm=0.0).to_csv(files / "rain.csv", index=False)
-    notes = read_data(files / "rain.csv", Columns("rain_mm", inputs=["hour"])).notes
+    notes = read_data(files / "rain.csv", ColumnRoles("rain_mm", inputs=["hour"])).notes
     assert notes == ("Every rain_mm is 0: there is nothing to tell rows apart by.",)
 
 

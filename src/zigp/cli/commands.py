@@ -171,7 +171,7 @@ def fit(
 
     Example: zigp fit rain.csv --target rain_mm --space lat,lon --time hour --out rain.zigp
     """
-    from zigp.cli.data import Columns
+    from zigp.cli.data import ColumnRoles
     from zigp.cli.fitting import Settings, fit_file, make_model
     from zigp.cli.models import using
     from zigp.cli.processes import joined
@@ -180,7 +180,7 @@ def fit(
         typer.echo(as_toml(context))
     with using(from_), joined(distributed, coordinator, num_processes, process_id) as process:
         use_device(device)
-        columns = Columns.of(context.params)
+        columns = ColumnRoles.of(context.params)
         settings = Settings.of(context.params, verbose=not quiet and process.first)
         made = make_model(model.value, columns, settings)
         for line in fit_file(
@@ -273,12 +273,12 @@ def evaluate(
 
     Example: zigp evaluate rain.csv --target rain_mm --space lat,lon --time hour --cv 5
     """
-    from zigp.cli.data import Columns
+    from zigp.cli.data import ColumnRoles
     from zigp.cli.evaluating import evaluate_file
     from zigp.cli.fitting import Settings
 
     use_device(device)
-    columns, settings = Columns.of(context.params), Settings.of(context.params, verbose=False)
+    columns, settings = ColumnRoles.of(context.params), Settings.of(context.params, verbose=False)
     evaluate_file(
         data, columns, listed(models), settings,
         folds=cv, at_random=cv_random, resolution=resolution, as_json=as_json, quiet=quiet,
@@ -400,8 +400,9 @@ def demo(
     """
     from zigp.cli.demo import INPUTS, run_demo
     from zigp.cli.printing import print_scores
-    from zigp.data.tables import beside, check_writable
+    from zigp.data.tables import check_writable
     from zigp.report import Roles, write_report
+    from zigp.runtime.atomic import beside
 
     figure = out / "rain.png"
     try:

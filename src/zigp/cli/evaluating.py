@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from zigp.cli.data import Columns, Data, read_data
+from zigp.cli.data import ColumnRoles, Data, read_data
 from zigp.cli.fitting import Settings, in_groups, make_model
 from zigp.cli.printing import plain, print_scores
 
@@ -23,7 +23,7 @@ _SHOWN = ("rmse", "mae", "f1", "accuracy", "nlpd", "crps", "coverage90")
 
 def evaluate_file(
     path: Path,
-    columns: Columns,
+    columns: ColumnRoles,
     models: Sequence[str],
     settings: Settings,
     *,
@@ -69,7 +69,7 @@ def evaluate_file(
     print_scores(_means(rows, models))
 
 
-def _asked(name: str, columns: Columns, settings: Settings, data: Data) -> tuple[Any, Any]:
+def _asked(name: str, columns: ColumnRoles, settings: Settings, data: Data) -> tuple[Any, Any]:
     """A model and what it looks at: options that belong to others are left out."""
     if name == "zigp":
         return in_groups(make_model(name, columns, settings), columns, data), data.X
@@ -80,7 +80,7 @@ def _asked(name: str, columns: Columns, settings: Settings, data: Data) -> tuple
     return in_groups(model, columns, data), X
 
 
-def _as_rows(data: Data, columns: Columns) -> Data:
+def _as_rows(data: Data, columns: ColumnRoles) -> Data:
     """A lattice as the table of its cells, which can be split into folds."""
     from zigp.data.grids import as_cells, is_lattice
 
@@ -91,7 +91,7 @@ def _as_rows(data: Data, columns: Columns) -> Data:
 
 
 def _folds(
-    X: Any, columns: Columns, count: int, at_random: bool
+    X: Any, columns: ColumnRoles, count: int, at_random: bool
 ) -> tuple[str, list[tuple[np.ndarray, np.ndarray]]]:
     from sklearn.model_selection import KFold
 

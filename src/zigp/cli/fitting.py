@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from zigp.cli.data import Columns, Data, read_data
+from zigp.cli.data import ColumnRoles, Data, read_data
 from zigp.cli.options import listed, sizes
 from zigp.cli.processes import ALONE, Process
 from zigp.cli.streams import open_if_large
@@ -60,7 +60,7 @@ class Settings:
         return cls(str(options["likelihood"]), listed(options["gate_inputs"]), shared)
 
 
-def make_model(name: str, columns: Columns, settings: Settings) -> Any:
+def make_model(name: str, columns: ColumnRoles, settings: Settings) -> Any:
     """The estimator that options describe; --likelihood is of zigp alone."""
     from zigp import HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
 
@@ -79,7 +79,7 @@ def make_model(name: str, columns: Columns, settings: Settings) -> Any:
     )
 
 
-def in_groups(model: Any, columns: Columns, data: Data) -> Any:
+def in_groups(model: Any, columns: ColumnRoles, data: Data) -> Any:
     """The model with the groups of columns that a lattice has, or that --inducing names."""
     given = model.n_inducing
     if data.groups:
@@ -98,7 +98,7 @@ def in_groups(model: Any, columns: Columns, data: Data) -> Any:
 
 
 def _by_dimension(
-    sizes: dict[str, int], columns: Columns, groups: dict[str, list[str]]
+    sizes: dict[str, int], columns: ColumnRoles, groups: dict[str, list[str]]
 ) -> dict[str, int]:
     """Numbers of inducing points by dimension, also where what runs along it is named."""
     dims = {frozenset(group): dim for dim, group in groups.items()}
@@ -120,7 +120,7 @@ def _check_sizes(named: Collection[str], wanted: Collection[str]) -> None:
 
 def fit_file(
     path: Path | str,
-    columns: Columns,
+    columns: ColumnRoles,
     model: Any,
     out: str,
     *,
@@ -190,7 +190,7 @@ def fit_file(
 
 def _opened(
     path: Path | str,
-    columns: Columns,
+    columns: ColumnRoles,
     model: Any,
     start: Path | None,
     asked: bool | None,
@@ -201,7 +201,7 @@ def _opened(
     if start is None or not names:
         return open_if_large(path, columns, asked, process)
     levels = [] if model.table_ is None else [names[c] for c in model.table_.categories]
-    own = Columns(columns.target, inputs=names, categories=levels)
+    own = ColumnRoles(columns.target, inputs=names, categories=levels)
     streamed = open_if_large(path, own, asked, process)
     if streamed is not None and columns.named:
         _refuse_others(start, names, columns.named)
@@ -266,7 +266,7 @@ def _use_checkpoints(model: Any, out: str, force: bool) -> Path | None:
     return folder if left and not model.resume else None
 
 
-def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str]) -> Any:
+def _going_on(path: Path, wanted: Any, columns: ColumnRoles, given: Collection[str]) -> Any:
     """The model of a file, to be trained on for the steps that were asked for."""
     from zigp import load
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from zigp.cli.data import Columns
+from zigp.cli.data import ColumnRoles
 from zigp.cli.processes import Process
 from zigp.data.tables import FileError
 
@@ -20,7 +20,7 @@ _BLOCK, _SMALLEST = 2**18, 2**8
 
 
 def open_if_large(
-    path: Path | str, columns: Columns, asked: bool | None, process: Process
+    path: Path | str, columns: ColumnRoles, asked: bool | None, process: Process
 ) -> Stream | None:
     """A stream of the file, if that was asked for or, where nothing was said, if it is large.
 
@@ -57,8 +57,7 @@ def open_if_large(
 
 
 def _can_be_large(path: Path | str) -> bool:
-    from zigp.data.tables.addresses import ENDINGS
-    from zigp.data.tables.kinds import begins, is_zarr
+    from zigp.data.tables.addresses import ENDINGS, begins, is_zarr
 
     path = Path(path)
     if path.is_file():

@@ -119,10 +119,7 @@ def _pictures(X: pd.DataFrame, roles: Roles) -> tuple[np.ndarray, list[str]]:
 
 
 def as_number(column: pd.Series) -> np.ndarray:
-    """Times in their order; those of other calendars as the days since the first."""
-    if column.dtype == object:
-        first = column.min()
-        return np.array([(one - first).total_seconds() for one in column])
+    """Return times as numbers in their order."""
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         column = column.dt.tz_convert("UTC").dt.tz_localize(None)
     return column.to_numpy().astype(float)

@@ -11,8 +11,8 @@ import numpy as np
 
 from zigp.data.grids import axes_of
 from zigp.data.streams.sources import checked
-from zigp.data.tables.addresses import Found
-from zigp.data.tables.problems import FileError, told
+from zigp.data.tables.addresses import Location
+from zigp.data.tables.errors import FileError, file_errors
 from zigp.data.tables.sizes import refuse_beyond_memory, refuse_large_chunks, refuse_many_chunks
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class LatticeSource:
 
     def __init__(self, address: str, target: str, columns: Sequence[str] | None) -> None:
         self.address, self._target = address, target
-        with told("read", address):
+        with file_errors("read", address):
             self._array = _opened(address, target, columns)
             axes = axes_of(self._array, columns)
         # Stores list their arrays in any order, which must not differ between processes.
@@ -79,7 +79,7 @@ class LatticeSource:
         place = f"{self.address}, chunk " + ", ".join(
             f"{d} {s.start}:{s.stop}" for d, s in at.items()
         )
-        with told("read", place):
+        with file_errors("read", place):
             values = self._array.isel(at).values.ravel()
         return checked(values, place, self._target, gaps=True)
 
@@ -129,7 +129,7 @@ def _opened(address: str, target: str, columns: Sequence[str] | None) -> Any:
     """The target, of which nothing is read before it is looked at."""
     import xarray as xr
 
-    refuse_beyond_memory(Found(address, "zarr"), lazy=True)
+    refuse_beyond_memory(Location(address, "zarr"), lazy=True)
     dataset = xr.open_zarr(address, chunks=None, consolidated=False)
     if target not in dataset.data_vars:
         have = ", ".join(map(str, dataset.data_vars)) or "only axes"

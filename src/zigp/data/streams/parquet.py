@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zigp.data.streams.sources import checked
-from zigp.data.tables.addresses import Found
-from zigp.data.tables.problems import FileError, told
-from zigp.data.tables.text import check_names
+from zigp.data.tables.addresses import Location
+from zigp.data.tables.errors import FileError, check_names, file_errors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,7 +33,7 @@ class ParquetSource:
     in_parts = True
 
     def __init__(
-        self, found: Found, target: str, columns: Sequence[str] | None, levels: Collection[str]
+        self, found: Location, target: str, columns: Sequence[str] | None, levels: Collection[str]
     ) -> None:
         self.address, self._found, self._target = found.address, found, target
         # All are kept: those of a large file take long to read, and rows come from every file.
@@ -73,7 +72,7 @@ class ParquetSource:
         import pyarrow as pa  # type: ignore[import-untyped]
 
         written = pa.BufferOutputStream()
-        with told("read", self._found.files[file]):
+        with file_errors("read", self._found.files[file]):
             self._footer(file).write_metadata_file(written)
         return sha256(written.getvalue()).digest()
 
@@ -125,7 +124,7 @@ class ParquetSource:
 
     def _contents(self, file: int) -> tuple[dict[str, Any], list[int]]:
         """The types of a file's columns, and the rows of its row groups."""
-        with told("read", self._found.files[file]):
+        with file_errors("read", self._found.files[file]):
             footer = self._footer(file)
             schema = footer.schema.to_arrow_schema()
             names = [name for name in schema.names if not name.startswith("__index_level_")]
@@ -156,14 +155,14 @@ class _Reader:
 
     def __init__(self, source: ParquetSource, piece: int, table: Table | None, rows: int) -> None:
         self._source, self._piece, self._table = source, piece, table
-        with told("read", source.place(piece)):
+        with file_errors("read", source.place(piece)):
             self._file, self._batches = source.batches(piece, rows)
         self._left: Any = None
 
     def take(self, rows: int) -> Any:
         """The next rows, at most so many."""
         while not self._left:
-            with told("read", self._source.place(self._piece)):
+            with file_errors("read", self._source.place(self._piece)):
                 if (batch := next(self._batches, None)) is None:
                     raise FileError("it has fewer rows than its footer says")
                 self._left = batch

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from zigp.data.tables.problems import FileError
+from zigp.data.tables.errors import FileError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ import numpy as np
 from zigp.data.streams.filling import Block, Filling
 from zigp.data.streams.order import Purpose, Schedule, drawn, shares
 from zigp.data.streams.sources import Source
-from zigp.data.tables.addresses import find
-from zigp.data.tables.problems import FileError
+from zigp.data.tables.addresses import locate
+from zigp.data.tables.errors import FileError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,7 +64,7 @@ def open_stream(
             raise ValueError(f"{name} is {value}: it must be at least 1.")
     if columns is not None and target in columns:
         raise ValueError(f"{target!r} is the target and cannot be an input as well.")
-    found = find(source)
+    found = locate(source)
     if found.kind in _CONVERT:
         raise FileError(f"{source} {_CONVERT[found.kind]}")
     if found.kind == "zarr":
