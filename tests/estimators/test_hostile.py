@@ -317,7 +317,7 @@ def test_a_lattice_without_places_is_told(tmp_path):
 
 
 def test_a_line_that_would_fill_the_memory_is_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("zigp.data.tables.text._LONGEST_LINE", 1000)
+    monkeypatch.setattr("zigp.data.tables.csv._LONGEST_LINE", 1000)
     (tmp_path / "data.csv").write_bytes(gzip.compress(b"a,b\n1," + b"1" * 10**6))
     answer = in_process(["evaluate", "data.csv", "--target", "a"], tmp_path)
     assert answer.code == 1

@@ -12,13 +12,14 @@ import typer
 
 from zigp.cli.options import Debug, typed_words
 from zigp.cli.printing import print_scores
-from zigp.data.tables import beside, check_writable
+from zigp.data.tables import check_writable
 from zigp.datasets import simulate_rain
 from zigp.diagnostics.scores import amount_scores
 from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.plots import component_maps
 from zigp.report import Roles, write_report
 from zigp.report.trial import Trial
+from zigp.runtime.atomic import beside
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zigp import HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
-from zigp.cli.data import Columns, Data
+from zigp.cli.data import ColumnRoles, Data
 
 __all__ = ["MODELS", "grouped", "new_estimator"]
 
@@ -19,14 +19,14 @@ MODELS: dict[str, Any] = {
 _COMBINE = {"hurdle": {"combine": "expectation"}}
 
 
-def new_estimator(model: str, columns: Columns, settings: Mapping[str, Any]) -> Any:
+def new_estimator(model: str, columns: ColumnRoles, settings: Mapping[str, Any]) -> Any:
     """Return an estimator with those of the settings that it has."""
     names = MODELS[model]().get_params()
     own = {name: value for name, value in settings.items() if name in names}
     return MODELS[model](latlon=columns.latlon, **own, **_COMBINE.get(model, {}))
 
 
-def grouped(estimator: Any, columns: Columns, data: Data) -> Any:
+def grouped(estimator: Any, columns: ColumnRoles, data: Data) -> Any:
     """Return the estimator with the column groups of a lattice, or of --inducing."""
     sizes, groups = estimator.n_inducing, data.groups
     if isinstance(sizes, dict):

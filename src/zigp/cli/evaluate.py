@@ -10,7 +10,7 @@ import numpy as np
 import typer
 from sklearn.model_selection import KFold
 
-from zigp.cli.data import Columns, Data, read_data
+from zigp.cli.data import ColumnRoles, Data, read_data
 from zigp.cli.estimators import MODELS, grouped, new_estimator
 from zigp.cli.options import (
     DATA,
@@ -71,7 +71,7 @@ def evaluate(
     Example: zigp evaluate rain.csv --target rain_mm --space lat,lon --time hour --cv 5
     """
     use_device(device)
-    names, columns = list(dict.fromkeys(listed(models))), Columns.of(context.params)
+    names, columns = list(dict.fromkeys(listed(models))), ColumnRoles.of(context.params)
     if not names:
         raise ValueError(f"--models names none. Choose from {', '.join(_MODELS)}.")
     if unknown := [name for name in names if name not in _MODELS]:
@@ -101,7 +101,7 @@ def evaluate(
         print_scores(means)
 
 
-def _as_rows(data: Data, columns: Columns) -> Data:
+def _as_rows(data: Data, columns: ColumnRoles) -> Data:
     """Return a lattice as the table of its cells, which can be split into folds."""
     if not is_lattice(data.X):
         return data
@@ -110,7 +110,7 @@ def _as_rows(data: Data, columns: Columns) -> Data:
 
 
 def _folds(
-    X: Any, columns: Columns, count: int, at_random: bool
+    X: Any, columns: ColumnRoles, count: int, at_random: bool
 ) -> tuple[str, Sequence[tuple[np.ndarray, np.ndarray]]]:
     """Return what folds consist of, and the rows to train on and to score for each."""
     by, along, what = "random rows", list(X.columns), "rows"
@@ -128,7 +128,7 @@ def _folds(
 
 def _scores(
     name: str,
-    columns: Columns,
+    columns: ColumnRoles,
     settings: Mapping[str, Any],
     rows: Data,
     split: tuple[np.ndarray, np.ndarray],

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from zigp import load
-from zigp.cli.data import Columns, Data, read_data
+from zigp.cli.data import ColumnRoles, Data, read_data
 from zigp.cli.errors import using
 from zigp.cli.estimators import MODELS, grouped, new_estimator
 from zigp.cli.options import (
@@ -95,7 +95,7 @@ def fit(
         typer.echo(as_toml(context))
     with using(from_), joined(distributed, coordinator, num_processes, process_id) as process:
         use_device(device)
-        source, columns, typed = place(data), Columns.of(context.params), given(context)
+        source, columns, typed = place(data), ColumnRoles.of(context.params), given(context)
         replaced = _check_output(out, source, settings["resume"], force)
         estimator = _estimator(model, columns, settings, from_, typed)
         estimator.set_params(checkpoint=f"{out}.checkpoint", verbose=not quiet and process.first)
@@ -144,7 +144,7 @@ def _checkpoints_in(folder: Path) -> list[Path]:
 
 def _estimator(
     model: str,
-    columns: Columns,
+    columns: ColumnRoles,
     settings: Mapping[str, Any],
     start: Path | None,
     typed: Collection[str],
@@ -186,7 +186,7 @@ def _flag(option: str) -> str:
 
 def _training_data(
     source: Path | str,
-    columns: Columns,
+    columns: ColumnRoles,
     estimator: Any,
     start: Path | None,
     stream: bool | None,
@@ -200,7 +200,7 @@ def _training_data(
     wanted = columns
     if names:
         levels = [] if estimator.table_ is None else [names[c] for c in estimator.table_.categories]
-        wanted = Columns(columns.target, inputs=names, categories=levels)
+        wanted = ColumnRoles(columns.target, inputs=names, categories=levels)
     streamed = open_if_large(source, wanted, stream, process)
     if streamed is None:
         if process.of > 1:

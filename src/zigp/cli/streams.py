@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from zigp.cli.data import Columns
+from zigp.cli.data import ColumnRoles
 from zigp.cli.processes import Process
 from zigp.data.streams import Stream, open_stream
 
@@ -15,7 +15,7 @@ _LARGEST_BLOCK, _SMALLEST_BLOCK = 2**18, 2**8
 
 
 def open_if_large(
-    path: Path | str, columns: Columns, wanted: bool | None, process: Process
+    path: Path | str, columns: ColumnRoles, wanted: bool | None, process: Process
 ) -> Stream | None:
     """Return a stream of the file if that is wanted or, by default, if it is large.
 

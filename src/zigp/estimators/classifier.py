@@ -11,7 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp.data.layout import Layout
+from zigp.data.layout import Inputs, Layout
 from zigp.estimators.fitting import FIRST_GATE_VARIANCE, SparseGP
 from zigp.estimators.initial import Sparsity
 from zigp.estimators.parameters import estimator
@@ -81,7 +81,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     ) -> tuple[float, float]:
         return 0.0, 1.0
 
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
         return gp_classification(
             self._latent(
                 X, layout, sparsity, self.kernel, self.inputs, variance=FIRST_GATE_VARIANCE

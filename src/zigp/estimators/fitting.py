@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from math import prod
 from numbers import Integral
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import jax
@@ -21,7 +22,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from zigp.data.layout import ColumnList, Layout, as_batch, column_index, listed, refuse_too_large
+from zigp.data.layout import (
+    ColumnList,
+    Inputs,
+    Layout,
+    as_batch,
+    column_index,
+    listed,
+    refuse_too_large,
+)
 from zigp.diagnostics.sanity import findings
 from zigp.estimators.initial import KernelSpec, Sparsity, initial_latent
 from zigp.estimators.outputs import OutputScale
@@ -118,7 +127,7 @@ class SparseGP(GPSettings):
         """Offset and scale that take y to the model's units: (y − offset) / scale."""
 
     @abstractmethod
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
         """The model before training, for centred inputs and scaled outputs."""
 
     def _title(self) -> str:
@@ -146,14 +155,15 @@ class SparseGP(GPSettings):
                 "them with fit_stream(open_stream(…, part=(jax.process_index(), "
                 "jax.process_count())))."
             )
-        X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
+        X, y, sample_weight, column_groups, places = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "model_")
         if again:
             self._refuse_another_structure()
-        first, rows, target, weight = self._begun(X, y, sample_weight, column_groups, again)
-        rows, values, weights, shift = self._in_model_units(rows, target, weight)
-        layout = self.layout_
-        data = as_batch(rows, values, weights, layout.groups, self._dtype(), layout.exposure)
+        first, inputs, target, weight = self._begun(
+            X, y, sample_weight, column_groups, again, places
+        )
+        _, values, weights, shift = self._in_model_units(inputs.X, target, weight)
+        data = as_batch(inputs, values, weights, self.layout_, self._dtype())
         self.n_rows_ = int(np.count_nonzero(weight))
         self.on_lattice_ = isinstance(data.at, Lattice)
         cells = prod(data.at.shape) if self.on_lattice_ else 0
@@ -196,7 +206,8 @@ class SparseGP(GPSettings):
         again = self.warm_start and hasattr(self, "model_")
         if again:
             self._refuse_another_structure()
-        first, rows, target, weight = self._begun(X, y, None, groups, again)
+        first, inputs, target, weight = self._begun(X, y, None, groups, again)
+        rows = inputs.X
         shift = self._in_model_units(rows, target, weight)[3] * self.n_rows_ / len(rows)
         devices = self._devices()
         read = stream if self.table_ is None else stream.read_as(self.table_)
@@ -222,18 +233,25 @@ class SparseGP(GPSettings):
             raise ValueError(f"In a block of the stream, of shuffled rows: {error}") from error
 
     def _begun(
-        self, X: Any, y: Any, sample_weight: Any, column_groups: Any, again: bool
-    ) -> tuple[list[Model], np.ndarray, np.ndarray, np.ndarray]:
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        column_groups: Any,
+        again: bool,
+        places: Mapping[tuple[int, ...], np.ndarray] = MappingProxyType({}),
+    ) -> tuple[list[Model], Inputs, np.ndarray, np.ndarray]:
         """Where training starts, and the rows that this was decided by, with their weights."""
         if not again and hasattr(self, "model_"):
             del self.model_  # nothing is left of it if this fit fails
         rows, target = self._checked_pair(X, y, reset=not again)
         weight = row_weights(sample_weight, rows)
         self.seed_ = seed = int(check_random_state(self.random_state).randint(2**31))
+        inputs = Inputs(rows, places.get)
         if again:
-            return [self.model_], rows, target, weight
+            return [self.model_], inputs, target, weight
         self.layout_ = Layout.of(
-            rows[weight > 0],
+            inputs.only(weight > 0),
             column_groups,
             self.latlon,
             getattr(self, "feature_names_in_", None),
@@ -244,11 +262,12 @@ class SparseGP(GPSettings):
         refuse_too_large("X", rows[weight > 0], self._dtype())
         transformed = self._transformed(target)
         self.y_offset_, self.y_scale_ = self._scaling(transformed, weight, self._exposure_of(rows))
-        inputs, _, weights, _ = self._in_model_units(rows, target, weight)
+        weights = self._in_model_units(rows, target, weight)[2]
         counted = weights.reshape(-1, len(rows)).any(axis=0)
         self.y_reach_ = self._reach(transformed[counted])
         sparsity = Sparsity(self.n_inducing, self.covariance, seed, self._dtype())
-        return self._first_models(inputs[counted], self.layout_, sparsity), rows, target, weight
+        first = self._first_models(inputs.only(counted), self.layout_, sparsity)
+        return first, inputs, target, weight
 
     def _reach(self, y: np.ndarray) -> float:
         """How far the largest output lies above the median of those that are not zero."""
@@ -322,7 +341,7 @@ class SparseGP(GPSettings):
         divided = self._chosen("devices") == "data" or jax.process_count() > 1
         return available("data") if divided else None
 
-    def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
+    def _first_models(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> list[Model]:
         """Where training starts: one model, or one for each restart."""
         return [self._initial(X, layout, sparsity)]
 
@@ -418,7 +437,7 @@ class SparseGP(GPSettings):
 
     def _latent(
         self,
-        X: np.ndarray,
+        X: Inputs,
         layout: Layout,
         sparsity: Sparsity,
         kernel: KernelSpec,

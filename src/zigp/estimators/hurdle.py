@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data.layout import ColumnList, Layout
+from zigp.data.layout import ColumnList, Inputs, Layout
 from zigp.estimators.classifier import SparseGPClassifier
 from zigp.estimators.distribution import HurdleDistribution
 from zigp.estimators.fitting import row_weights
@@ -168,7 +168,7 @@ class HurdleGPRegressor(Regressor):
         array([0, 1])
         """
         self._check_choices()
-        X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
+        X, y, sample_weight, column_groups, _ = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "classifier_")
         rows, target = self._checked_pair(X, y, reset=not again)
         weight = row_weights(sample_weight, rows)
@@ -211,7 +211,7 @@ class HurdleGPRegressor(Regressor):
         layout = (
             self.classifier_.layout_
             if again
-            else Layout.of(X, None, self.latlon, names, split=self._may_split())
+            else Layout.of(Inputs(X), None, self.latlon, names, split=self._may_split())
         )
         return dict(zip(layout.names, map(list, layout.groups), strict=True))
 

@@ -14,7 +14,7 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp.data.layout import Layout, refuse_too_large
+from zigp.data.layout import Inputs, Layout, refuse_too_large
 from zigp.estimators.distribution import NetworkDistribution
 from zigp.estimators.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.estimators.outputs import OutputScale
@@ -225,7 +225,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         scale = np.sqrt(np.sum(seen * (values - offset) ** 2, axis=0) / seen.sum(axis=0))
         return offset, np.where(scale > 0, scale, 1.0)
 
-    def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
+    def _first_models(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> list[Model]:
         check_whole("n_latents", self.n_latents)
         restarts = check_whole("n_restarts", self.n_restarts)
         if self.inducing not in ("separate", "one"):
@@ -234,7 +234,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         each = (dataclasses.replace(sparsity, seed=int(seed)) for seed in seeds)
         return [self._initial(X, layout, sparsity) for sparsity in each]
 
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
         Q, P = int(self.n_latents), self.n_outputs_
         rng = np.random.default_rng(sparsity.seed)
         separate = self.inducing == "separate"

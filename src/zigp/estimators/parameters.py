@@ -426,15 +426,15 @@ class GPSettings(BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
         return X, y.astype(float)  # the smallest whole number has no absolute value
 
-    def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any]:
-        """Return the rows of a table or lattice, and their column groups."""
+    def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any, Any]:
+        """Return the rows of a table or grid, their column groups, and the cells of a grid."""
         self.units_, self.origin_ = {}, {}
         if not is_lattice(X):
-            return X, y, weight, self.column_groups
+            return X, y, weight, self.column_groups, {}
         cells = as_cells(X, y, weight, getattr(self, "exposure", None))
         self.units_ = cells.units
         groups = cells.groups if self.column_groups is None else self.column_groups
-        return cells.X, cells.y, cells.weight, groups
+        return cells.X, cells.y, cells.weight, groups, cells.places
 
     def _as_numbers(self, X: Any, *, reset: bool = False) -> Any:
         """Return a frame with times and levels as numbers, and anything else unchanged."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zigp.data.layout import Layout, refuse_too_large
+from zigp.data.layout import Inputs, Layout, refuse_too_large
 from zigp.estimators.families import spread
 from zigp.estimators.initial import Sparsity
 from zigp.estimators.parameters import estimator
@@ -40,6 +40,6 @@ class SparseGPRegressor(ModelRegressor):
         offset = float(np.average(y, weights=weight))
         return offset, spread(y - offset, weight, largest=np.abs(y).max())
 
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
         return gp_regression(f, Gaussian.of_variance(_FIRST_NOISE, sparsity.dtype))

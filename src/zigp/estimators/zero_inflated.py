@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data.layout import ColumnList, Layout
+from zigp.data.layout import ColumnList, Inputs, Layout
 from zigp.estimators.distribution import ZeroInflatedDistribution
 from zigp.estimators.families import (
     FAMILIES,
@@ -118,7 +118,7 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         # Divided, never shifted: zero stays zero.
         return 0.0, self._start.scale
 
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
         gate_kernel = self.kernel if self.gate_kernel is None else self.gate_kernel
         gate_inputs = self.inputs if self.gate_inputs is None else self.gate_inputs
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)

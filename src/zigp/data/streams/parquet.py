@@ -11,9 +11,8 @@ import numpy as np
 
 from zigp.data.columns import Table, column_kind
 from zigp.data.streams.sources import check_rows
-from zigp.data.tables.addresses import Found
-from zigp.data.tables.problems import FileError, told
-from zigp.data.tables.text import check_names
+from zigp.data.tables.addresses import Location
+from zigp.data.tables.errors import FileError, check_names, file_errors
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -44,7 +43,7 @@ class ParquetSource:
     groups = None
 
     def __init__(
-        self, found: Found, target: str, columns: Sequence[str] | None, levels: Collection[str]
+        self, found: Location, target: str, columns: Sequence[str] | None, levels: Collection[str]
     ) -> None:
         self.address, self._found, self._target = found.address, found, target
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
@@ -69,7 +68,7 @@ class ParquetSource:
 
     def _footer(self, file: str) -> tuple[Any, dict[str, Any]]:
         """Return the footer of a file, and the types of its columns."""
-        with told("read", file), self._found.parquet(file) as opened:
+        with file_errors("read", file), self._found.parquet(file) as opened:
             schema = opened.schema_arrow
             names = [name for name in schema.names if not name.startswith("__index_level_")]
             check_names(file, names)
@@ -129,7 +128,7 @@ class ParquetSource:
         file, number = self._groups[group]
         at, columns = 0, [*self.names, self._target]
         with (
-            told("read", self._place(group)),
+            file_errors("read", self._place(group)),
             self._found.parquet(self._found.files[file], self._footers[file]) as opened,
         ):
             for batch in opened.iter_batches(_ROWS, [number], columns, use_threads=False):

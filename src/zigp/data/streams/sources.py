@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from zigp.data.tables.problems import FileError
+from zigp.data.tables.errors import FileError
 
 __all__ = ["check_rows"]
 

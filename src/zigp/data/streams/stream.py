@@ -17,8 +17,8 @@ from zigp.data.streams.parquet import ParquetSource
 from zigp.data.streams.prefetch import prefetched
 from zigp.data.streams.shuffle import cut, divided, filled, row_counts, shuffled
 from zigp.data.streams.zarr import ZarrSource
-from zigp.data.tables.addresses import find
-from zigp.data.tables.problems import FileError
+from zigp.data.tables.addresses import locate
+from zigp.data.tables.errors import FileError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,7 +102,7 @@ def open_stream(
         raise ValueError(f"rows_per_block is {rows_per_block}: it must be at least 1.")
     if columns is not None and target in columns:
         raise ValueError(f"{target!r} is the target and cannot be an input as well.")
-    place = find(source)
+    place = locate(source)
     if place.kind in _CONVERT:
         raise FileError(f"{source} {_CONVERT[place.kind]}")
     if place.kind == "zarr" and categories:

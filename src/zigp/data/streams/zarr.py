@@ -12,8 +12,8 @@ import numpy as np
 from zigp.data.columns import Table, column_kind
 from zigp.data.grids import axes_of
 from zigp.data.streams.sources import check_rows
-from zigp.data.tables.addresses import Found
-from zigp.data.tables.problems import FileError, told
+from zigp.data.tables.addresses import Location
+from zigp.data.tables.errors import FileError, file_errors
 from zigp.data.tables.sizes import refuse_beyond_memory, refuse_large_chunks, refuse_many_chunks
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ZarrSource:
 
     def __init__(self, address: str, target: str, columns: Sequence[str] | None) -> None:
         self.address, self._target = address, target
-        with told("read", address):
+        with file_errors("read", address):
             self._array = _variable(address, target, columns)
             axes = axes_of(self._array, columns)
         # Stores list their arrays in any order, which must not differ between processes.
@@ -77,7 +77,7 @@ class ZarrSource:
         import pandas as pd
 
         within = self._chunks[chunk]
-        with told("read", self._place(chunk)):
+        with file_errors("read", self._place(chunk)):
             values = self._array.isel(dict(zip(self._array.dims, within, strict=True))).values
         y = values.ravel()[cells].astype(float)
         check_rows(y[:, None], self._place(chunk), [self._target])
@@ -103,7 +103,7 @@ def _variable(address: str, target: str, columns: Sequence[str] | None) -> Any:
     """Return the target, of which no values are read yet."""
     import xarray as xr
 
-    refuse_beyond_memory(Found(address, "zarr"), lazy=True)
+    refuse_beyond_memory(Location(address, "zarr"), lazy=True)
     dataset = xr.open_zarr(address, chunks=None, consolidated=False)
     if target not in dataset.data_vars:
         have = ", ".join(map(str, dataset.data_vars)) or "only axes"
