@@ -13,7 +13,7 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 import zigp
-from zigp.cli.data import Columns
+from zigp.cli.data import ColumnRoles
 from zigp.cli.estimators import MODELS, new_estimator
 from zigp.cli.options import Config, as_toml, default_of, options_of, with_settings
 from zigp.estimators import persistence
@@ -105,7 +105,7 @@ def test_defaults_on_the_command_line_are_those_of_python():
     assert differ == {"likelihood"}
     settings = {one.name: one.default for one in options.values()}
     for name, cls in MODELS.items():
-        asked = new_estimator(name, Columns("y"), settings).get_params()
+        asked = new_estimator(name, ColumnRoles("y"), settings).get_params()
         differ = {name for name, value in cls().get_params().items() if asked[name] != value}
         assert differ == ({"combine"} if name == "hurdle" else set())
 
