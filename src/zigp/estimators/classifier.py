@@ -12,11 +12,13 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp.data.layout import Inputs, Layout
+from zigp.estimators.families import Start
 from zigp.estimators.fitting import FIRST_GATE_VARIANCE, SparseGP
 from zigp.estimators.initial import Sparsity
 from zigp.estimators.parameters import estimator
 from zigp.estimators.persistence import registered
 from zigp.models import predictions
+from zigp.models.likelihoods import Bernoulli
 from zigp.models.model import Model, gp_classification
 from zigp.runtime.session import entry_point
 
@@ -76,12 +78,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             )
         return (y == self.classes_[-1]).astype(float)
 
-    def _scaling(
-        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
-    ) -> tuple[float, float]:
-        return 0.0, 1.0
+    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
+        return Start(Bernoulli())
 
-    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
         return gp_classification(
             self._latent(
                 X, layout, sparsity, self.kernel, self.inputs, variance=FIRST_GATE_VARIANCE

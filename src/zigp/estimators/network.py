@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp.data.layout import Inputs, Layout, refuse_too_large
 from zigp.estimators.distribution import NetworkDistribution
+from zigp.estimators.families import Start
 from zigp.estimators.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.estimators.outputs import OutputScale
 from zigp.estimators.parameters import estimator, parameter, redeclared
@@ -210,9 +211,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             )
         return rows, Y
 
-    def _scaling(
-        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
         seen = np.isfinite(y) * weight[:, None]
         if (unseen := np.flatnonzero(~seen.any(axis=0))).size:
             raise ValueError(
@@ -223,18 +222,25 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         refuse_too_large("Y", values)
         offset = np.sum(seen * values, axis=0) / seen.sum(axis=0)
         scale = np.sqrt(np.sum(seen * (values - offset) ** 2, axis=0) / seen.sum(axis=0))
-        return offset, np.where(scale > 0, scale, 1.0)
+        noise = np.full(self.n_outputs_, _FIRST_NOISE)
+        likelihood: Gaussian = Gaussian.of_variance(noise, self._dtype())
+        if self.latent_noise:
+            latent = np.full(check_whole("n_latents", self.n_latents), _FIRST_LATENT_NOISE)
+            likelihood = LatentNoise.of_variances(noise, latent, self._dtype())
+        return Start(likelihood, offset, np.where(scale > 0, scale, 1.0))
 
-    def _first_models(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> list[Model]:
+    def _first_models(
+        self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start
+    ) -> list[Model]:
         check_whole("n_latents", self.n_latents)
         restarts = check_whole("n_restarts", self.n_restarts)
         if self.inducing not in ("separate", "one"):
             raise ValueError(f"inducing must be 'separate' or 'one', not {self.inducing!r}.")
         seeds = np.random.default_rng(sparsity.seed).integers(2**31, size=restarts)
         each = (dataclasses.replace(sparsity, seed=int(seed)) for seed in seeds)
-        return [self._initial(X, layout, sparsity) for sparsity in each]
+        return [self._initial(X, layout, own, start) for own in each]
 
-    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
         Q, P = int(self.n_latents), self.n_outputs_
         rng = np.random.default_rng(sparsity.seed)
         separate = self.inducing == "separate"
@@ -255,26 +261,20 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             whole = family(members, shape, shared=not separate)
             # Where weights or latents start at zero neither can learn from the other.
             spread = _FIRST_SPREAD if name in ("f", "W") else 0.2 * _FIRST_SPREAD
-            start = spread * rng.normal(size=np.shape(whole.q_mean))
-            return eqx.tree_at(lambda gp: gp.q_mean, whole, start.astype(sparsity.dtype))
+            q_mean = spread * rng.normal(size=np.shape(whole.q_mean))
+            return eqx.tree_at(lambda gp: gp.q_mean, whole, q_mean.astype(sparsity.dtype))
 
         def gate(name: str, on: bool, shape: tuple[int, ...]) -> LatentGP | None:
             if not on:
                 return None
             return dataclasses.replace(make(name, self.gate_kernel, shape), inducing=None)
 
-        noise = np.full(P, _FIRST_NOISE)
-        if self.latent_noise:
-            latent = np.full(Q, _FIRST_LATENT_NOISE)
-            likelihood: Gaussian = LatentNoise.of_variances(noise, latent, sparsity.dtype)
-        else:
-            likelihood = Gaussian.of_variance(noise, sparsity.dtype)
         on = {"g": bool(self.sparse_weights), "k": bool(self.sparse_latents)}
         prior = self.lengthscale_prior
         return gp_network(
             make("f", None, (Q,)),
             make("W", self.weight_kernel, (Q, P)),
-            likelihood,
+            start.likelihood,
             g=gate("g", on["g"], (Q, P)),
             k=gate("k", on["k"], (Q,)),
             priors=tuple((name, *prior) for name in on if on[name]) if prior else (),

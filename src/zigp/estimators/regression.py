@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zigp.data.layout import Inputs, Layout, refuse_too_large
-from zigp.estimators.families import spread
+from zigp.estimators.families import Start, spread
 from zigp.estimators.initial import Sparsity
 from zigp.estimators.parameters import estimator
 from zigp.estimators.persistence import registered
@@ -33,13 +33,12 @@ class SparseGPRegressor(ModelRegressor):
     array([0.9])
     """
 
-    def _scaling(
-        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
-    ) -> tuple[float, float]:
+    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
         refuse_too_large("y", y)
         offset = float(np.average(y, weights=weight))
-        return offset, spread(y - offset, weight, largest=np.abs(y).max())
+        scale = spread(y - offset, weight, largest=np.abs(y).max())
+        return Start(Gaussian.of_variance(_FIRST_NOISE, self._dtype()), offset, scale)
 
-    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
-        return gp_regression(f, Gaussian.of_variance(_FIRST_NOISE, sparsity.dtype))
+        return gp_regression(f, start.likelihood)

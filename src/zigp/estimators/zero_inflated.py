@@ -14,6 +14,7 @@ from zigp.estimators.distribution import ZeroInflatedDistribution
 from zigp.estimators.families import (
     FAMILIES,
     LOG_AMOUNTS,
+    Start,
     chosen_family,
     refuse_unsuited,
     start_of,
@@ -106,24 +107,16 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         option=Option(help="Columns that the gate depends on (default: all)."),
     )
 
-    def _scaling(
-        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
-    ) -> tuple[float, float]:
+    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
         if self.resolution is not None and not self.resolution > 0:
             raise ValueError(f"resolution must be positive, not {self.resolution!r}.")
         self.likelihood_ = chosen_family(self.likelihood, y)
-        self._start = start_of(
-            self.likelihood_, y, weight, exposure, self.resolution, self._dtype()
-        )
-        # Divided, never shifted: zero stays zero.
-        return 0.0, self._start.scale
+        return start_of(self.likelihood_, y, weight, exposure, self.resolution, self._dtype())
 
-    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
         gate_kernel = self.kernel if self.gate_kernel is None else self.gate_kernel
         gate_inputs = self.inputs if self.gate_inputs is None else self.gate_inputs
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
-        start = self._start
-        del self._start
         f = eqx.tree_at(lambda gp: gp.prior_mean, f, np.asarray(start.f_mean, sparsity.dtype))
         g = self._latent(
             X, layout, sparsity, gate_kernel, gate_inputs, variance=FIRST_GATE_VARIANCE
