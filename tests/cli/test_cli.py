@@ -10,6 +10,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from zigp.cli.app import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -40,29 +43,6 @@ def test_demo_saves_a_figure_and_prints_the_scores_of_the_readme(tmp_path):
         assert printed[model] == pytest.approx(row, abs=0.03)
     progress = "ZeroInflatedGPRegressor (gated) on a lattice of 40 × 240: step"
     assert progress in done.stderr  # apart from the results
-
-
-@pytest.mark.slow
-def test_demo_reports_a_folder_that_cannot_be_made(tmp_path):
-    (tmp_path / "taken").write_text("")
-    done = run("demo", "--out", "taken/folder", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Cannot write taken/folder/rain.png: ")
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_demo_reports_a_figure_that_cannot_be_written_before_it_fits(tmp_path):
-    (tmp_path / "zigp-demo" / "rain.png").mkdir(parents=True)
-    done = run("demo", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("zigp-demo/rain.png exists and is of another kind.")
-
-
-def test_demo_refuses_a_negative_seed(tmp_path):
-    done = run("demo", "--seed", "-1", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow
@@ -106,20 +86,7 @@ def test_a_closed_standard_output_is_reported(tmp_path):
     assert done.stderr == "Standard output is closed: choose a file as --out.\n"
 
 
-@pytest.mark.slow
-def test_reproduce_reports_missing_data(tmp_path):
-    (tmp_path / "empty").mkdir()
-    done = run("reproduce", "toy", "--data-dir", "empty", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("empty holds none of toy.csv, toydata.mat.")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_reproduce_does_not_overwrite_results(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "results.json").write_text("mine")
-    done = run("reproduce", "toy", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "or add --resume or --force" in done.stderr
-    assert (tmp_path / "out" / "results.json").read_text() == "mine"
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_opens_with_its_line_in_the_list(command):
+    shown = CliRunner().invoke(app, [command, "--help"]).output
+    assert f"\n\n  {COMMANDS[command]}\n" in shown

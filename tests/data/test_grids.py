@@ -245,7 +245,7 @@ def test_coordinates_in_chunks_of_their_own_do_no_harm(fitted):
 
 
 def test_questions_about_rows_are_not_answered_for_lattices(fitted):
-    with pytest.raises(ValueError, match="takes rows; ask predict_lattice about a lattice"):
+    with pytest.raises(ValueError, match="takes rows; use predict_lattice for a lattice"):
         fitted.prob_on(cube())
 
 

@@ -218,7 +218,7 @@ def test_a_table_that_is_a_lattice_is_fitted_as_one_with_the_same_result(monkeyp
     X, y = rain_like()
     model = ZeroInflatedGPRegressor(**SPACE_TIME).fit(X, y)
     assert model.on_lattice_
-    monkeypatch.setattr("zigp.data.layout.find_lattice", lambda X, groups: None)
+    monkeypatch.setattr("zigp.data.layout.Inputs.lattice", lambda inputs, groups: None)
     rows = ZeroInflatedGPRegressor(**SPACE_TIME).fit(X, y)
     assert not rows.on_lattice_
     # Adam divides a gradient by its own size, so that rounding grows with the steps.

@@ -12,7 +12,7 @@ from scipy.stats import kstest
 from sklearn.base import clone
 
 from zigp import GPNetworkRegressor, SparseGPClassifier, ZeroInflatedGPRegressor
-from zigp.data.layout import as_batch
+from zigp.data.layout import Inputs, as_batch
 from zigp.data.streams import open_stream
 from zigp.estimators.families import FAMILIES, chosen_family, refuse_unsuited, resolution_of
 from zigp.estimators.fitting import SparseGP
@@ -358,13 +358,7 @@ def test_an_index_is_as_uncertain_as_its_draws(fitted):
 def test_restarts_together_are_restarts_one_by_one(family):
     X, y = draw(family, np.random.default_rng(0), 1.0, 60)
     first = ZeroInflatedGPRegressor(likelihood=family, inputs="x", n_inducing=6, steps=1).fit(X, y)
-    data = as_batch(
-        X.to_numpy() - first.layout_.centre,
-        y / first.y_scale_,
-        np.ones(60),
-        first.layout_.groups,
-        "float64",
-    )
+    data = as_batch(Inputs(X.to_numpy()), y / first.y_scale_, np.ones(60), first.layout_, "float64")
 
     def other(leaf):
         return leaf * 1.1 if np.issubdtype(leaf.dtype, np.floating) else leaf

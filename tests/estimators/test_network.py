@@ -228,10 +228,10 @@ def test_one_failed_restart_does_not_spoil_the_rest():
     models[1] = eqx.tree_at(
         lambda m: m.latents["W"].q_mean, models[1], np.full_like(W.q_mean, np.nan)
     )
-    from zigp.data.layout import as_batch
+    from zigp.data.layout import Inputs, as_batch
 
     values = ((Y - model.y_offset_) / model.y_scale_).T
-    data = as_batch(X - model.layout_.centre, values, np.ones(values.shape), ((0,),), "float64")
+    data = as_batch(Inputs(X), values, np.ones(values.shape), model.layout_, "float64")
     fits = train_restarts(models, data, Settings(steps=60))
     assert [fit.failed for fit in fits] == [False, True, False]
     assert "stopped being finite" in fits[1].stopped
@@ -245,10 +245,10 @@ def test_one_failed_restart_does_not_spoil_the_rest():
 def test_restarts_together_are_restarts_alone():
     X, Y = two_outputs()
     model = GPNetworkRegressor(1, **{**FAST, "steps": 1, "learning_rate": 0.0}).fit(X, Y)
-    from zigp.data.layout import as_batch
+    from zigp.data.layout import Inputs, as_batch
 
     values = ((Y - model.y_offset_) / model.y_scale_).T
-    data = as_batch(X - model.layout_.centre, values, np.ones(values.shape), ((0,),), "float64")
+    data = as_batch(Inputs(X), values, np.ones(values.shape), model.layout_, "float64")
     models = [fit.model for fit in model.restarts_]
     together = train_restarts(models, data, Settings(steps=10))
     alone = train_restarts(models[1:], data, Settings(steps=10))

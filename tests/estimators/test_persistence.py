@@ -168,7 +168,7 @@ def test_files_that_are_no_models_are_refused(tmp_path, content):
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there are no devices to read from")
 def test_a_device_file_is_refused_as_a_model():
-    with pytest.raises(ValueError, match="is not a file: give the model that"):
+    with pytest.raises(ValueError, match="is not a zigp model"):
         persistence.load("/dev/zero")
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import typer
 
-from zigp.cli.data import as_fitted, taken_as_text
+from zigp.cli.data import as_fitted, as_written
 from zigp.cli.printing import plain
 from zigp.data.tables import (
     LATTICE_KINDS,
@@ -19,7 +18,7 @@ from zigp.data.tables import (
     TABLES,
     FileError,
     check_writable,
-    find,
+    locate,
     read,
     read_parts,
     write_dataset,
@@ -49,15 +48,16 @@ def predict_file(
     from zigp import load
 
     fitted = load(model)
-    if find(data).kind in LATTICE_KINDS:
+    if locate(data).kind in LATTICE_KINDS:
         return _predict_lattice(fitted, data, out, asked, force)
     check_writable(out, force, TABLES)
     count = 0
     with writing(out, force) as file:
-        for part in read_parts(data, rows, partial(taken_as_text, fitted)):
-            new = _predicted(fitted, as_fitted(data, part, fitted), asked)
+        for part in read_parts(data, rows):
+            X = as_fitted(data, part, fitted)
+            new = _predicted(fitted, X, asked)
             _tell_of_nonsense(new)
-            file.add(_beside(data, part, new))
+            file.add(_beside(data, as_written(part, X, out), new))
             count += len(part)
             if not quiet and count % rows == 0:
                 typer.echo(f"{count:,} rows", err=True)
@@ -142,10 +142,11 @@ def draw_to_file(model: Path, data: Path, out: str, draws: int, seed: int, force
     fitted = load(model)
     if not hasattr(fitted, "sample"):
         raise ValueError(f"{model} holds a {type(fitted).__name__}, which has no amounts to draw.")
-    table = read(data, text=partial(taken_as_text, fitted))
+    table = read(data)
     if not isinstance(table, pd.DataFrame):
         raise FileError(f"{data} is a lattice: draws from a model need a table.")
-    drawn = fitted.sample(as_fitted(data, table, fitted), draws, random_state=seed)
+    X = as_fitted(data, table, fitted)
+    drawn = fitted.sample(X, draws, random_state=seed)
     new = _apart({f"draw_{i + 1}": one for i, one in enumerate(drawn)}, fitted)
     with writing(out, force) as file:
-        file.add(_beside(data, table, new))
+        file.add(_beside(data, as_written(table, X, out), new))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from zigp.cli.data import Columns, read_data
+from zigp.cli.data import ColumnRoles, read_data
 from zigp.data.tables import FileError, check_writable
 
 __all__ = ["report_file"]
@@ -34,7 +34,7 @@ def report_file(
     roles = Roles.of(fitted, target=target, space=list(space) or None, time=time)
     if not target and not getattr(fitted, "units_", {}):
         raise FileError(f"{model} does not say what it was fitted to: name it with --target.")
-    read = read_data(data, Columns(roles.target), like=fitted)
+    read = read_data(data, ColumnRoles(roles.target), like=fitted)
     for note in read.notes:
         say(note)
     write_report(

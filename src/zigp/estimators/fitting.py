@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from math import prod
 from numbers import Integral
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import jax
@@ -21,7 +22,15 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from zigp.data.layout import ColumnList, Layout, as_batch, column_index, listed, refuse_too_large
+from zigp.data.layout import (
+    ColumnList,
+    Inputs,
+    Layout,
+    as_batch,
+    column_index,
+    listed,
+    refuse_too_large,
+)
 from zigp.diagnostics.sanity import findings
 from zigp.estimators.initial import KernelSpec, Sparsity, initial_latent
 from zigp.estimators.outputs import OutputScale
@@ -65,7 +74,41 @@ FIRST_GATE_VARIANCE = 4.0
 
 
 class SparseGP(GPSettings):
-    """An estimator with one model, trained on its bound; a subclass says which."""
+    """Base class of estimators of a single model, which is trained on its bound.
+
+    Attributes
+    ----------
+    model_ : Model
+        Trained model of centred inputs and scaled outputs.
+    layout_ : Layout
+        Column groups, and the point at which inputs are centred.
+    bounds_ : ndarray of shape (n_iter_,)
+        Bound before each training step; an unbiased estimate if steps look at some of the rows.
+    times_ : ndarray of shape (n_iter_,)
+        Seconds from the start of training to each step.
+    seconds_ : float
+        Duration of training in seconds.
+    n_iter_ : int
+        Number of training steps.
+    n_rows_ : int
+        Number of rows with a weight, estimated from a sample for a stream.
+    stopped_ : str
+        Reason why training stopped.
+    failed_ : bool
+        Whether training stopped because the bound was no longer finite.
+    retried_ : list of int
+        Steps at which a larger jitter was needed.
+    on_lattice_ : bool
+        Whether the rows fill a lattice and were fitted as one.
+    fitted_with_ : dict
+        Method, versions and devices: what must be the same for a fit to give the same numbers.
+    seed_ : int
+        Seed drawn from `random_state`.
+    y_offset_, y_scale_ : float or ndarray
+        Units of the model: it describes (y − y_offset_) / y_scale_.
+    y_reach_ : float
+        Largest absolute output divided by the median of those that are not zero.
+    """
 
     # Latents and weights have mean zero, as in the paper; only a gate's mean is learned.
     _always_fixed: ClassVar[tuple[str, ...]] = ("f.prior_mean",)
@@ -84,7 +127,7 @@ class SparseGP(GPSettings):
         """Offset and scale that take y to the model's units: (y − offset) / scale."""
 
     @abstractmethod
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
         """The model before training, for centred inputs and scaled outputs."""
 
     def _title(self) -> str:
@@ -112,14 +155,15 @@ class SparseGP(GPSettings):
                 "them with fit_stream(open_stream(…, part=(jax.process_index(), "
                 "jax.process_count())))."
             )
-        X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
+        X, y, sample_weight, column_groups, places = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "model_")
         if again:
             self._refuse_another_structure()
-        first, rows, target, weight = self._begun(X, y, sample_weight, column_groups, again)
-        rows, values, weights, shift = self._in_model_units(rows, target, weight)
-        layout = self.layout_
-        data = as_batch(rows, values, weights, layout.groups, self._dtype(), layout.exposure)
+        first, inputs, target, weight = self._begun(
+            X, y, sample_weight, column_groups, again, places
+        )
+        _, values, weights, shift = self._in_model_units(inputs.X, target, weight)
+        data = as_batch(inputs, values, weights, self.layout_, self._dtype())
         self.n_rows_ = int(np.count_nonzero(weight))
         self.on_lattice_ = isinstance(data.at, Lattice)
         cells = prod(data.at.shape) if self.on_lattice_ else 0
@@ -152,7 +196,7 @@ class SparseGP(GPSettings):
                 "random_state=None draws another seed in every process, but all must start at the "
                 "same place: give a number."
             )
-        self.units_ = {}
+        self.units_, self.origin_ = {}, {}
         seed = int(check_random_state(self.random_state).randint(2**31))
         X, y = stream.sample(_SAMPLE, seed, gaps=True)
         seen = ~np.isnan(y)
@@ -162,9 +206,10 @@ class SparseGP(GPSettings):
         again = self.warm_start and hasattr(self, "model_")
         if again:
             self._refuse_another_structure()
-        first, rows, target, weight = self._begun(X, y, None, groups, again)
+        first, inputs, target, weight = self._begun(X, y, None, groups, again)
+        rows = inputs.X
         shift = self._in_model_units(rows, target, weight)[3] * self.n_rows_ / len(rows)
-        devices = self._devices(1)
+        devices = self._devices()
         read = stream if self.table_ is None else stream.read_as(self.table_)
         feed = self._feed(read, stream.digest(rows, target), devices)
         self.on_lattice_ = False
@@ -188,18 +233,25 @@ class SparseGP(GPSettings):
             raise ValueError(f"In a block of the stream, of shuffled rows: {error}") from error
 
     def _begun(
-        self, X: Any, y: Any, sample_weight: Any, column_groups: Any, again: bool
-    ) -> tuple[list[Model], np.ndarray, np.ndarray, np.ndarray]:
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        column_groups: Any,
+        again: bool,
+        places: Mapping[tuple[int, ...], np.ndarray] = MappingProxyType({}),
+    ) -> tuple[list[Model], Inputs, np.ndarray, np.ndarray]:
         """Where training starts, and the rows that this was decided by, with their weights."""
         if not again and hasattr(self, "model_"):
             del self.model_  # nothing is left of it if this fit fails
         rows, target = self._checked_pair(X, y, reset=not again)
         weight = row_weights(sample_weight, rows)
         self.seed_ = seed = int(check_random_state(self.random_state).randint(2**31))
+        inputs = Inputs(rows, places.get)
         if again:
-            return [self.model_], rows, target, weight
+            return [self.model_], inputs, target, weight
         self.layout_ = Layout.of(
-            rows[weight > 0],
+            inputs.only(weight > 0),
             column_groups,
             self.latlon,
             getattr(self, "feature_names_in_", None),
@@ -210,11 +262,12 @@ class SparseGP(GPSettings):
         refuse_too_large("X", rows[weight > 0], self._dtype())
         transformed = self._transformed(target)
         self.y_offset_, self.y_scale_ = self._scaling(transformed, weight, self._exposure_of(rows))
-        inputs, _, weights, _ = self._in_model_units(rows, target, weight)
+        weights = self._in_model_units(rows, target, weight)[2]
         counted = weights.reshape(-1, len(rows)).any(axis=0)
         self.y_reach_ = self._reach(transformed[counted])
         sparsity = Sparsity(self.n_inducing, self.covariance, seed, self._dtype())
-        return self._first_models(inputs[counted], self.layout_, sparsity), rows, target, weight
+        first = self._first_models(inputs.only(counted), self.layout_, sparsity)
+        return first, inputs, target, weight
 
     def _reach(self, y: np.ndarray) -> float:
         """How far the largest output lies above the median of those that are not zero."""
@@ -226,7 +279,7 @@ class SparseGP(GPSettings):
         """Train, and keep the best; also what there is if somebody stops it."""
         more: dict[str, Any] = {
             "shift": shift,
-            "devices": data.devices if isinstance(data, Streamed) else self._devices(len(first)),
+            "devices": data.devices if isinstance(data, Streamed) else self._devices(),
             "checkpoints": self._checkpoints(),
         }
         made = self._way_of_training(data, settings, more["devices"])
@@ -269,37 +322,26 @@ class SparseGP(GPSettings):
     def _checkpoints(self) -> Checkpoints | None:
         if self.checkpoint is None:
             if self.resume:
-                raise ValueError("resume=True needs the folder to go on from: give checkpoint too.")
+                raise ValueError("resume=True requires a folder: give checkpoint too.")
             return None
         if not isinstance(self.random_state, Integral):
             raise ValueError(
-                f"random_state={self.random_state!r} starts elsewhere at every fit, so none could "
-                "go on from a checkpoint: give a number."
+                f"Checkpoints require an integer random_state, not {self.random_state!r}: give a "
+                "number, so that a fit can resume where it was interrupted."
             )
         return Checkpoints(
             self.checkpoint,
             seconds=self.checkpoint_seconds,
-            steps=self.checkpoint_steps,
             resume=self.resume,
             writes=jax.process_index() == 0,
         )
 
-    def _devices(self, restarts: int) -> Devices | None:
-        if self.devices not in ("one", "data", "restarts"):
-            raise ValueError(f"devices must be 'one', 'data' or 'restarts', not {self.devices!r}.")
-        if self.devices == "restarts" and jax.process_count() > 1:
-            raise ValueError("Several processes divide the data: use devices='data'.")
-        if self.devices == "restarts" and restarts == 1:
-            raise ValueError(
-                "devices='restarts' divides the n_restarts of a network that is fitted in memory, "
-                "and here are none to divide: use devices='data' or 'one'."
-            )
-        if self.devices == "restarts":
-            return available("restarts", restarts)
-        split = "data" if jax.process_count() > 1 else self.devices
-        return available("data") if split == "data" else None
+    def _devices(self) -> Devices | None:
+        """Return the devices that the data are divided among, unless there is only one."""
+        divided = self._chosen("devices") == "data" or jax.process_count() > 1
+        return available("data") if divided else None
 
-    def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
+    def _first_models(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> list[Model]:
         """Where training starts: one model, or one for each restart."""
         return [self._initial(X, layout, sparsity)]
 
@@ -355,35 +397,29 @@ class SparseGP(GPSettings):
         }
 
     def _current_structure(self) -> dict[str, str]:
-        """The settings that a model's shape follows from."""
-        training = {*Settings.__dataclass_fields__, "max_seconds", "learn_inducing", "n_restarts"}
-        own = {"warm_start", "random_state", "verbose", "back_transform", "checkpoint", "resume"}
-        own |= {"devices", "checkpoint_seconds", "checkpoint_steps"}
-        given = {k: v for k, v in self.get_params().items() if k not in training | own}
-        return {k: repr(v.item() if isinstance(v, np.generic) else v) for k, v in given.items()}
+        """Return the settings that decide what is fitted, as text."""
+        settings = {name: getattr(self, name) for name in sorted(self._names("model"))}
+        return {k: repr(v.item() if isinstance(v, np.generic) else v) for k, v in settings.items()}
 
     def _refuse_another_structure(self) -> None:
         now = self._current_structure()
         if changed := [name for name in now if now[name] != self._structure[name]]:
             raise ValueError(
-                f"warm_start goes on from the fitted model, but {', '.join(changed)} differ from "
-                "what it was fitted with. Set them back, or fit with warm_start=False."
+                f"warm_start continues to train the fitted model, but {', '.join(changed)} differ "
+                "from its settings. Set them back, or fit with warm_start=False."
             )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
     def _settings(self, cells: int, early_pace: float) -> Settings:
-        fixed = (
-            *([self.fixed] if isinstance(self.fixed, str) else self.fixed),
-            *self._always_fixed,
-        )
+        """Return the settings of training, with the defaults for the data and the method."""
         one_group = len(self.layout_.groups) == 1
         learn = one_group if self.learn_inducing is None else self.learn_inducing
-        fixed += () if learn else ("inducing",)
-        if self.method not in ("auto", "adam", "natural"):
-            raise ValueError(f"method must be 'auto', 'adam' or 'natural', not {self.method!r}.")
-        method = cast("Method", self._default_method if self.method == "auto" else self.method)
+        given = [self.fixed] if isinstance(self.fixed, str) else self.fixed
+        fixed = (*given, *self._always_fixed, *(() if learn else ("inducing",)))
+        chosen = self._chosen("method")
+        method = cast("Method", self._default_method if chosen == "auto" else chosen)
         steps, rate = (self._training if one_group else self._lattice_training)[method]
         in_slabs = self.batch_size is None and cells > _MOST_CELLS
         return Settings(
@@ -401,7 +437,7 @@ class SparseGP(GPSettings):
 
     def _latent(
         self,
-        X: np.ndarray,
+        X: Inputs,
         layout: Layout,
         sparsity: Sparsity,
         kernel: KernelSpec,

@@ -11,8 +11,7 @@ from operator import mul
 import equinox as eqx
 import numpy as np
 
-from zigp.data.layout import Layout, find_lattice
-from zigp.gp.batch import distinct, once_each
+from zigp.data.layout import Inputs, Layout
 from zigp.gp.covariances import COVARIANCES, CovarianceName
 from zigp.gp.inducing import pick, place
 from zigp.gp.kernels import (
@@ -64,7 +63,7 @@ class Sparsity:
 
 
 def initial_latent(
-    X: np.ndarray,
+    X: Inputs,
     layout: Layout,
     columns: Sequence[int],
     kernel: KernelSpec,
@@ -74,7 +73,7 @@ def initial_latent(
     reach: float | None = None,
     q_sd: float = 1.0,
 ) -> LatentGP:
-    """A latent over some of the columns of X (already centred), ready to be trained.
+    """Return a latent over some of the columns of X, ready to be trained.
 
     `reach` is the first length-scale in standard deviations of a column, if not the default.
     """
@@ -88,12 +87,12 @@ def initial_latent(
     ]
     sizes = _sizes(X, groups, names, layout.names, sparsity.n_inducing)
     # Units count every row once: a row that is there twice is a row of weight two.
-    every = once_each(X)
+    every = X.once_each(layout.groups) - layout.centre
     kernels, Z = [], []
     for group, spec, size in zip(
         groups, _per_group(kernel, names, layout.names), sizes, strict=True
     ):
-        inputs = X[:, group]
+        inputs = X.along(group)[0] - layout.centre[list(group)]
         built = _kernel(spec, group, layout)
         latlon = layout.latlon is not None and group == layout.latlon
         if sparsity.at_random:
@@ -125,7 +124,7 @@ def _reach(M: int, D: int) -> float:
 
 
 def _sizes(
-    X: np.ndarray,
+    X: Inputs,
     groups: tuple[tuple[int, ...], ...],
     names: list[str],
     all_names: tuple[str, ...],
@@ -135,10 +134,10 @@ def _sizes(
     if n_inducing is None:
         if len(all_names) == 1:
             return [_MOST_POINTS]
-        most = _ON_LATTICE if find_lattice(X, groups) or len(groups) == 1 else _SCATTERED
+        most = _ON_LATTICE if X.lattice(groups) or len(groups) == 1 else _SCATTERED
         sizes = [
             min(n, most[min(len(group), 2) - 1])
-            for n, group in zip(_counts(X, groups), groups, strict=True)
+            for n, group in zip(map(X.count, groups), groups, strict=True)
         ]
         while prod(sizes) > _MOST_VARIABLES:
             sizes[int(np.argmax(sizes))] //= 2
@@ -150,13 +149,8 @@ def _sizes(
     if any(size in (np.inf, -np.inf) or int(size) != size or size < 1 for size in sizes):
         raise ValueError(f"n_inducing must be at least 1 everywhere; it is {n_inducing!r}.")
     if len(sizes) < len(groups):
-        return _shared_out(int(sizes[0]), _counts(X, groups))
+        return _shared_out(int(sizes[0]), [X.count(group) for group in groups])
     return [int(size) for size in sizes]
-
-
-def _counts(X: np.ndarray, groups: tuple[tuple[int, ...], ...]) -> list[int]:
-    """How many distinct coordinates each group has."""
-    return [len(distinct(X[:, group])[0]) for group in groups]
 
 
 def _shared_out(n: int, counts: list[int]) -> list[int]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -13,10 +14,11 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp.data.layout import Layout, refuse_too_large
+from zigp.data.layout import Inputs, Layout, refuse_too_large
 from zigp.estimators.distribution import NetworkDistribution
 from zigp.estimators.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.estimators.outputs import OutputScale
+from zigp.estimators.parameters import estimator, parameter, redeclared
 from zigp.estimators.persistence import registered
 from zigp.estimators.regressor import ModelRegressor
 from zigp.gp.batch import Rows
@@ -72,46 +74,101 @@ class NetworkParts:
 
 
 @registered
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
-    """Several outputs as sums of a few latent functions with weights that vary: y = W(x) f(x) + ε.
+    """Gaussian process regression network for several outputs: y = W(x) f(x) + ε.
 
-    Every weight W_qp and every latent f_q is a Gaussian process. With `sparse_weights` a weight
-    can switch off, Φ(g_qp) W_qp, and with `sparse_latents` a latent can, Φ(k_q) f_q. Outputs may be
-    missing (NaN) anywhere in Y. Training starts `n_restarts` times from random places, all in one
-    compiled program; the best by its objective is kept, and all are in `restarts_`.
+    Each output is a sum of a few latent functions f_q with weights W_qp that vary over the inputs;
+    latent functions and weights are Gaussian processes. With `sparse_weights` a weight has a gate,
+    Φ(g_qp) W_qp; with `sparse_latents` a latent function has one, Φ(k_q) f_q. Outputs may be
+    missing (NaN) anywhere in Y.
 
-    `latent_noise` adds noise to the latents at every site, which its outputs then share. Turn it on
-    where some outputs are known at the sites to be predicted (`predict(X, known=Y)`, `impute`): on
-    the Jura data it helps there. It is off by default because with nothing known at a new site
-    cross-validation found it worse, on Jura's training rows and on simulated data alike
-    (`benchmarks/latent_noise.py` and its results).
+    Use `latent_noise` if some outputs are known at the sites to predict (`predict(X, known=Y)` and
+    `impute`), as in the Jura data. It is off by default: if nothing is known at a new site,
+    cross-validation found it worse, both on Jura's training rows and on simulated data
+    (`benchmarks/latent_noise.py`).
 
-    `inducing` is `separate` (each latent and each weight has kernels and inducing inputs of its
-    own, and a gate uses those inducing inputs of what it gates, as in the paper) or `one` (all
-    latents of a kind share theirs, which is cheaper).
+    Attributes
+    ----------
+    n_outputs_ : int
+        Number of outputs.
+    restarts_ : list of Fit
+        Result of each restart. The one with the highest bound is kept.
+    noise_sd_ : ndarray of shape (n_outputs_,)
+        Standard deviation of the noise of each output, in the units of y.
 
+    Examples
+    --------
     >>> X = np.linspace(0, 10, 50)[:, None]
     >>> Y = np.column_stack([np.sin(X[:, 0]), 1 + 2 * np.sin(X[:, 0])])
     >>> Y[20:25, 1] = np.nan
     >>> model = GPNetworkRegressor(1, n_inducing=8, n_restarts=2, steps=300).fit(X, Y)
     """
 
-    n_latents: int = field(default=2, kw_only=False)
-    kernel: KernelSpec = "squared_exponential"
-    sparse_weights: bool = True
-    sparse_latents: bool = False
-    latent_noise: bool = False
-    weight_kernel: KernelSpec | None = None
-    gate_kernel: KernelSpec | None = None
-    lengthscale_prior: tuple[float, float] | None = (3.0, 1.0)
-    y_transform: str | None = None
-    back_transform: str = "mean"
-    n_inducing: Sizes | None = 10
-    inducing: str = "separate"
-    covariance: str = "dense"
-    n_restarts: int = 10
-    tol: float = 1e-5
+    n_latents: int = parameter("Number of latent functions.", default=2, kw_only=False)
+    kernel: KernelSpec = parameter(
+        "Kernel of the latent functions: a name, a kernel object from `zigp.kernels`, or one of "
+        "these for each column group, as a list or as a dict by group name.",
+        default="squared_exponential",
+    )
+    sparse_weights: bool = parameter("Whether weights have gates.", default=True)
+    sparse_latents: bool = parameter("Whether latent functions have gates.", default=False)
+    latent_noise: bool = parameter(
+        "Whether latent functions have noise at each site, which all outputs there share.",
+        default=False,
+    )
+    weight_kernel: KernelSpec | None = parameter(
+        "Kernel of the weights. By default the same as `kernel`.", default=None
+    )
+    gate_kernel: KernelSpec | None = parameter(
+        "Kernel of the gates. By default the same as `kernel`.", default=None
+    )
+    lengthscale_prior: tuple[float, float] | None = parameter(
+        "Shape and rate of a gamma prior on the length-scales of the gates. If None, there is no "
+        "prior.",
+        default=(3.0, 1.0),
+    )
+    y_transform: str | None = parameter(
+        "Transform of the outputs before they are modelled, or None.",
+        default=None,
+        choices=(None, "log", "log1p"),
+    )
+    back_transform: str = parameter(
+        "With `y_transform`, what `predict` returns in the units of y.",
+        default="mean",
+        scope="training",
+        choices=("mean", "median"),
+    )
+    n_inducing: Sizes | None = parameter(
+        "Number of inducing points of each latent function and each weight: one number for all "
+        "column groups together, or one for each group, as a list or as a dict by group name.",
+        default=10,
+    )
+    inducing: str = parameter(
+        "With 'separate', each latent function and each weight has its own kernels and inducing "
+        "points, and a gate has the inducing points of what it gates, as in the paper. With 'one', "
+        "all functions of a kind share them, which is cheaper.",
+        default="separate",
+        choices=("separate", "one"),
+    )
+    covariance: str = redeclared(ModelRegressor, "covariance", default="dense")
+    steps: int | None = parameter(
+        "Number of training steps. By default 300 ('natural') or 1,500 ('adam').",
+        default=None,
+        scope="training",
+    )
+    learning_rate: float | Mapping[str, float] | None = parameter(
+        "Learning rate of Adam: one number, or a dict with one each for 'variational', 'kernel', "
+        "'inducing' and 'noise'. By default 0.1 ('natural') or 0.02 ('adam').",
+        default=None,
+        scope="training",
+    )
+    n_restarts: int = parameter(
+        "Number of random starting points of training. The result with the highest bound is kept.",
+        default=10,
+        scope="training",
+    )
+    tol: float = redeclared(ModelRegressor, "tol", default=1e-5)
 
     _always_fixed: ClassVar = ("f.prior_mean", "W.prior_mean")
     _default_method: ClassVar = "natural"
@@ -168,7 +225,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         scale = np.sqrt(np.sum(seen * (values - offset) ** 2, axis=0) / seen.sum(axis=0))
         return offset, np.where(scale > 0, scale, 1.0)
 
-    def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
+    def _first_models(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> list[Model]:
         check_whole("n_latents", self.n_latents)
         restarts = check_whole("n_restarts", self.n_restarts)
         if self.inducing not in ("separate", "one"):
@@ -177,7 +234,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         each = (dataclasses.replace(sparsity, seed=int(seed)) for seed in seeds)
         return [self._initial(X, layout, sparsity) for sparsity in each]
 
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> Model:
         Q, P = int(self.n_latents), self.n_outputs_
         rng = np.random.default_rng(sparsity.seed)
         separate = self.inducing == "separate"

@@ -49,7 +49,6 @@ _LINES = (
     ("#CC79A7", ":"),
     ("#000000", (0, (5, 1, 1, 1, 1, 1))),
 )
-_KINDS = ("amount", "signed", "share")
 _HIGHEST = 0.99  # quantile of the non-zero amounts at which the colours end
 MOST_VECTORS = 1_000  # dots in a vector graphic; more are drawn as pixels
 
@@ -169,17 +168,15 @@ def colour_scale(
 
     Without a kind, values are amounts unless some are negative.
     """
-    if kind not in (None, *_KINDS):
-        raise ValueError(f"kind must be {', '.join(map(repr, _KINDS))} or None, not {kind!r}.")
+    if kind not in ("amount", "signed", "share", None):
+        raise ValueError(f"kind must be 'amount', 'signed', 'share' or None, not {kind!r}.")
     if tol < 0:
         raise ValueError(f"tol must not be negative; it is {tol!r}.")
     finite = values[np.isfinite(values)]
-    if kind is None:
-        kind = "signed" if np.any(finite < -tol) else "amount"
     if kind == "share":
         greys = ListedColormap(mpl.colormaps["Greys"](np.linspace(0.06, 1.0, 256)), "shares")
         return Scale(greys, *(limits or (0.0, 1.0)), None, "neither")
-    if kind == "signed":
+    if kind == "signed" or (kind is None and np.any(finite < -tol)):
         far = float(np.quantile(np.abs(finite), _HIGHEST)) if finite.size else 0.0
         low, high = limits or (-(far or 1.0), far or 1.0)
         return Scale(mpl.colormaps["RdBu_r"], low, high, None, _beyond(finite, low, high))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ from zigp.plots.labels import (
 )
 from zigp.plots.marks import Marks, add_colour_bar, upright
 
-__all__ = ["component_maps", "lattice_map", "scatter_map", "time_slices"]
+__all__ = ["component_maps", "lattice_map", "part_scales", "scatter_map", "time_slices"]
 
 _COMPONENTS = ("signal", "gate", "latent")
 
@@ -314,17 +314,7 @@ def component_maps(
     components = model.predict_components(rows)
     values = {"observed": observed} if np.isfinite(observed).any() else {}
     values |= {name: components[name].to_numpy().reshape(observed.shape) for name in _COMPONENTS}
-    amounts = np.concatenate([values[n].ravel() for n in ("observed", "signal") if n in values])
-    # Where no datum is negative the signal is an amount too, though it may dip below zero.
-    negative = np.nanmin(next(iter(values.values()))) < -tol
-    scale = colour_scale(amounts, "signed" if negative else "amount", None, tol)
-    latent_unit = "log of amount" if model.likelihood_ in LOG_AMOUNTS else unit
-    scales = {
-        "observed": (scale, unit),
-        "signal": (scale, unit),
-        "gate": (colour_scale(values["gate"], "share"), "0 off, 1 on"),
-        "latent": (colour_scale(values["latent"], "signed"), latent_unit),
-    }
+    scales = part_scales(values, unit, tol, logarithm=model.likelihood_ in LOG_AMOUNTS)
     axes = _panels(figure, len(values), ncols, marks.ratio, bars=True)
     panels = axes.ravel()[: len(values)]
     for ax, (name, numbers) in zip(panels, values.items(), strict=True):
@@ -332,6 +322,27 @@ def component_maps(
         titled(ax, name)
     label_outer(axes)
     return panels
+
+
+def part_scales(
+    values: Mapping[str, np.ndarray], label: str, tol: float, *, logarithm: bool
+) -> dict[str, tuple[Scale, str]]:
+    """Return colours and labels of data, signal, gate and latent; data and signal share theirs."""
+    amounts = np.concatenate(
+        [values[name].ravel() for name in ("observed", "signal") if name in values]
+    )
+    # Where no datum is negative the signal is an amount too, though it may dip below zero.
+    negative = np.nanmin(next(iter(values.values()))) < -tol
+    shared = colour_scale(amounts, "signed" if negative else "amount", None, tol), label
+    kinds = {
+        "gate": ("share", "0 off, 1 on"),
+        "latent": ("amount", "log of amount") if logarithm else ("signed", label),
+    }
+    return {"observed": shared, "signal": shared} | {
+        name: (colour_scale(values[name], kind), text)
+        for name, (kind, text) in kinds.items()
+        if name in values
+    }
 
 
 def _draw_map(ax: Axes, marks: Marks, values: np.ndarray, scale: Scale, label: str | None) -> Axes:

@@ -18,7 +18,7 @@ from zigp.data.names import is_globe, is_plane
 from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates
 from zigp.plots.labels import as_table, is_time, place_columns, place_label, with_unit
 
-__all__ = ["Marks", "add_colour_bar", "upright"]
+__all__ = ["Marks", "add_colour_bar", "dot_size", "upright"]
 
 _FEWEST, _SPARSEST = 4, 2  # coordinates to either side of a lattice, and cells for each place in it
 _MOST_NAMES = 12  # tick labels of coordinates that are text
@@ -106,11 +106,16 @@ def upright(grid: Any, what: str) -> Any:
     return (grid.transpose(across, up) if turned else grid).astype(float)
 
 
+def dot_size(count: int) -> float:
+    """Return the area of each of so many dots, in square points."""
+    return float(np.clip(3000.0 / max(count, 1), 5.0, 30.0))
+
+
 def _draw_dots(
     ax: Axes, across: np.ndarray, up: np.ndarray, values: np.ndarray, scale: Scale
 ) -> Any:
     """Draw coloured dots, small grey ones for zeros and rings for missing values."""
-    size = float(np.clip(3000.0 / max(len(values), 1), 5.0, 30.0))
+    size = dot_size(len(values))
     missing, zero = ~np.isfinite(values), scale.zeros(values)
     on = np.flatnonzero(~missing & ~zero)
     on = on[np.argsort(np.abs(values[on]))]  # the largest on top

@@ -1,57 +1,45 @@
-"""How much a file claims to hold, before anything of it is read.
+"""The size of what a file holds, before all of it is read.
 
-Cells that nobody wrote and values that repeat take hardly any room in a file, so one of a few KB
-can claim to be of any size.
+Cells that were never written, and values that repeat, take hardly any room in a file: one of a few
+KB can be of any size when it is read.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from math import prod
 from pathlib import Path
 
-from zigp.data.tables.addresses import Found
-from zigp.data.tables.kinds import begins
-from zigp.data.tables.problems import FileError, told
+from zigp.data.tables.addresses import Location, begins
+from zigp.data.tables.errors import FileError
 
-__all__ = [
-    "refuse_beyond_memory",
-    "refuse_large_chunks",
-    "refuse_many_chunks",
-    "refuse_many_rows",
-]
+__all__ = ["refuse_beyond_memory", "refuse_large", "refuse_large_chunks", "refuse_many_chunks"]
 
-_SHARE = 0.5  # of the memory: what was read is needed again as numbers of another kind
+_SHARE = 0.5  # of the memory: data are needed again as numbers of another type
 _MOST_CHUNKS = 10_000_000
-_CELL = 8  # bytes of a number of a table, or of what points to a text
 
 
-def refuse_beyond_memory(found: Found, *, lazy: bool = False) -> None:
-    """An error if what is read at once is more than there is room for: axes alone where lazy."""
-    sizes: dict[str, int] = {}
-    for name, shape, width in _arrays(found):
-        if not lazy or len(shape) == 1:
-            sizes[name] = sizes.get(name, 0) + prod(shape) * width
-    in_blocks = found.kind != "netcdf" and not lazy
-    _refuse(found.address, sizes, ", or read it block by block (zigp fit --stream)" * in_blocks)
+def refuse_large(address: str, sizes: Mapping[str, int], advice: str = "") -> None:
+    """Raise an error if columns, or arrays, of so many bytes do not fit into memory together."""
+    if (total := sum(sizes.values())) > (room := _room()):
+        name = max(sizes, key=lambda name: sizes[name])
+        raise FileError(
+            f"{address} takes {_giga(total)} GB or more, of which {_giga(sizes[name])} GB in "
+            f"{name!r}; {_giga(room)} GB is the most that is read at once on this machine. Check "
+            f"whether it is meant to be so large, or cut out a part{advice}."
+        )
 
 
-def refuse_many_rows(address: str, names: Sequence[str], rows: int) -> None:
-    """The same of text, whose rows were counted."""
-    _refuse(address, dict.fromkeys(names, _CELL * rows), "")
-
-
-def _refuse(address: str, sizes: Mapping[str, int], advice: str) -> None:
-    size, room = sum(sizes.values()), _SHARE * _memory()
-    if size <= room:
-        return
-    name = max(sizes, key=lambda name: sizes[name])
-    raise FileError(
-        f"{address} claims {_giga(size)} GB, of which {_giga(sizes[name])} GB in {name!r}; "
-        f"{_giga(room)} GB is the most that is read at once on this machine. Check whether it is "
-        f"meant to be so large, cut out a part{advice}."
-    )
+def refuse_beyond_memory(location: Location, *, lazy: bool = False) -> None:
+    """Raise an error if a lattice does not fit into memory; of a lazy one, its axes."""
+    sizes = {
+        name: prod(shape) * width
+        for name, (shape, width) in _arrays(location).items()
+        if not lazy or len(shape) == 1
+    }
+    in_blocks = ", or read it block by block (zigp fit --stream)"
+    refuse_large(location.address, sizes, in_blocks * (location.kind == "zarr" and not lazy))
 
 
 def refuse_many_chunks(address: str, count: int) -> None:
@@ -63,39 +51,37 @@ def refuse_many_chunks(address: str, count: int) -> None:
 
 
 def refuse_large_chunks(address: str, held: int) -> None:
-    """An error if a piece takes more room, while it is read, than there is."""
-    if held > (room := _SHARE * _memory()):
+    """Raise an error if a chunk takes more memory, while it is read, than there is."""
+    if held > (room := _room()):
         raise FileError(
             f"{address} has a chunk that takes {_giga(held)} GB while it is read; {_giga(room)} GB "
             "is the most that is read at once on this machine. Save it in smaller chunks."
         )
 
 
-def _arrays(found: Found) -> Iterator[tuple[str, tuple[int, ...], int]]:
-    """Names, shapes and bytes per cell of columns, or of arrays at the top; nothing is read."""
-    if found.kind == "parquet":
-        for path in found.files:
-            with told("read", path), found.reading(path) as file:
-                for name in file.schema_arrow.names:
-                    yield name, (file.metadata.num_rows,), _CELL
-    elif found.kind == "zarr":
+def _arrays(location: Location) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Return the shape, and the bytes of a cell, of each array at the top of a lattice."""
+    if location.kind == "zarr":
         import zarr
 
-        for name, array in zarr.open_group(found.address, mode="r").arrays():
-            yield name, array.shape, array.dtype.itemsize
-    elif not begins(Path(found.address), b"CDF"):  # whose cells all have their place in the file
-        import h5py  # type: ignore[import-untyped]
+        arrays = zarr.open_group(location.address, mode="r").arrays()
+        return {name: (one.shape, one.dtype.itemsize) for name, one in arrays}
+    if begins(Path(location.address), b"CDF"):  # in which every cell takes its room
+        return {}
+    import h5py  # type: ignore[import-untyped]
 
-        with h5py.File(found.address) as file:
-            for name, one in file.items():
-                if isinstance(one, h5py.Dataset) and one.shape is not None:
-                    yield name, one.shape, one.dtype.itemsize
+    with h5py.File(location.address) as file:
+        return {
+            name: (one.shape, one.dtype.itemsize)
+            for name, one in file.items()
+            if isinstance(one, h5py.Dataset) and one.shape is not None
+        }
 
 
-def _memory() -> float:
-    """Of this machine, in bytes, if it can be known."""
+def _room() -> float:
+    """Return the bytes that data may take, a share of the machine's memory, if it is known."""
     try:
-        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+        return _SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not on Windows
         return float("inf")
 

@@ -6,73 +6,78 @@ import gzip
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from zigp.data.tables.kinds import is_zarr
-from zigp.data.tables.problems import FileError, told
+import pandas as pd
+import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
+
+from zigp.data.tables.addresses import is_zarr
+from zigp.data.tables.errors import FileError, file_errors
 from zigp.runtime.atomic import beside
 
 if TYPE_CHECKING:
-    import pandas as pd
     import xarray as xr
 
-__all__ = ["LATTICES", "TABLES", "Output", "check_writable", "write_dataset", "writing"]
+__all__ = ["LATTICES", "TABLES", "TableWriter", "check_writable", "write_dataset", "writing"]
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".parquet")
 LATTICES = (".nc", ".zarr")
-_ROWS = 1 << 16  # at once, where nobody says
 
 
-class Output:
-    """A table on its way to a file, part by part."""
+class TableWriter:
+    """A table that is written to a file, part by part."""
 
     def __init__(self, path: Path, ending: str, file: IO[bytes]) -> None:
         self._path, self._ending, self._columns = path, ending, list[Any]()
-        self._files: list[Any] = [file]  # each writes to the one before
+        self._open = ExitStack()  # each file writes to the one before
+        self._file: Any = self._open.enter_context(file)
         if ending == ".csv.gz":
-            self._files.append(gzip.GzipFile("", "wb", 6, file, mtime=0))
+            self._file = self._open.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
 
     def add(self, frame: pd.DataFrame) -> None:
-        """Write these rows, of the same columns as those before."""
+        """Write rows, of the same columns as those before."""
         write = self._add_parquet if self._ending == ".parquet" else self._add_csv
-        with told("write", self._path):
-            for start in range(0, len(frame) or 1, _ROWS):
-                if self._columns not in ([], list(frame.columns)):
-                    raise FileError(f"Cannot write {self._path}: its parts differ in columns.")
-                write(frame.iloc[start : start + _ROWS].copy(deep=False))
-                self._columns = list(frame.columns)
+        with file_errors("write", self._path):
+            if self._columns not in ([], list(frame.columns)):
+                raise FileError(f"Cannot write {self._path}: its parts differ in columns.")
+            write(frame.copy(deep=False))
+            self._columns = list(frame.columns)
 
     def _add_csv(self, part: pd.DataFrame) -> None:
         sep, header = "\t" if self._ending == ".tsv" else ",", not self._columns
         for name in part.columns[[dtype.kind in "MO" for dtype in part.dtypes]]:
             part[name] = part[name].map(_iso, na_action="ignore")
-        text = part.to_csv(None, sep=sep, index=False, header=header, lineterminator="\n")
-        self._files[-1].write(text.encode())
+        part.to_csv(self._file, mode="wb", sep=sep, index=False, header=header, lineterminator="\n")
 
     def _add_parquet(self, part: pd.DataFrame) -> None:
-        import pyarrow as pa  # type: ignore[import-untyped]
-        import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
         part.attrs = {}
-        schema = self._files[-1].schema if self._columns else None
-        table = pa.Table.from_pandas(part, schema, preserve_index=False)
         if not self._columns:
-            self._files.append(pq.ParquetWriter(self._files[0], table.schema))
-        self._files[-1].write_table(table)
+            fields = map(_widened, pa.Schema.from_pandas(part, preserve_index=False))
+            writer = pq.ParquetWriter(self._file, pa.schema(list(fields)))
+            self._file = self._open.enter_context(writer)
+        self._file.write_table(pa.Table.from_pandas(part, self._file.schema, preserve_index=False))
 
-    def _close(self) -> None:
-        with told("write", self._path):
+    def close(self) -> None:
+        """Complete the file."""
+        with file_errors("write", self._path):
             if not self._columns:
                 raise FileError(f"There is nothing to write to {self._path}: no rows came.")
-            while self._files:
-                self._files.pop().close()
+            self._open.close()
 
-    def _abandon(self) -> None:
-        for file in reversed(self._files):
-            with suppress(Exception):
-                file.close()
+    def abandon(self) -> None:
+        """Close what is still open, whatever is in it."""
+        with suppress(Exception):
+            self._open.close()
+
+
+def _widened(field: Any) -> Any:
+    """Return a column of levels that has room for more of them in later parts."""
+    if not pa.types.is_dictionary(field.type):
+        return field
+    return field.with_type(pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered))
 
 
 def _iso(value: Any) -> Any:
@@ -80,30 +85,30 @@ def _iso(value: Any) -> Any:
 
 
 @contextmanager
-def writing(path: Path | str, force: bool = False) -> Iterator[Output]:
-    """An output that becomes the file when all went well, and leaves nothing when not."""
+def writing(path: Path | str, force: bool = False) -> Iterator[TableWriter]:
+    """Yield a writer whose file takes its place if all goes well, and leaves nothing otherwise."""
     path = Path(path)
     check_writable(path, force, TABLES)
     if str(path) == "-":
-        yield Output(path, ".csv", sys.stdout.buffer)
-        with told("write", path):
+        yield TableWriter(path, ".csv", sys.stdout.buffer)
+        with file_errors("write", path):
             sys.stdout.buffer.flush()
         return
-    with beside(path, told("write", path)) as part:
-        with told("write", path):
-            out = Output(path, _ending(path, TABLES), part.open("xb"))
+    with beside(path, file_errors("write", path)) as part:
+        with file_errors("write", path):
+            table = TableWriter(path, _ending(path, TABLES), part.open("xb"))
         try:
-            yield out
-            out._close()
+            yield table
+            table.close()
         finally:
-            out._abandon()
+            table.abandon()
 
 
 def write_dataset(dataset: xr.Dataset, path: Path | str, force: bool = False) -> None:
     """Write a dataset as NetCDF-4 or Zarr, whole or not at all, and in full precision."""
     path = Path(path)
     check_writable(path, force, LATTICES)
-    with beside(path, told("write", path)) as part, told("write", path):
+    with beside(path, file_errors("write", path)) as part, file_errors("write", path):
         if _ending(path, LATTICES) == ".nc":
             dataset.drop_encoding().to_netcdf(part, engine="h5netcdf")
         else:
@@ -113,7 +118,7 @@ def write_dataset(dataset: xr.Dataset, path: Path | str, force: bool = False) ->
 def check_writable(
     path: Path | str, force: bool = False, endings: tuple[str, ...] = TABLES + LATTICES
 ) -> None:
-    """An error now if a file with one of these endings, or any, could not be written later."""
+    """Raise an error now if a file with one of these endings, or any, cannot be written later."""
     if str(path) == "-":
         return _check_standard_output(endings)
     if str(path).endswith("/") and not str(path).endswith(".zarr/"):
@@ -121,7 +126,7 @@ def check_writable(
     path = Path(path)
     folder = bool(endings) and _ending(path, endings) == ".zarr"
     is_ours = is_zarr if folder else Path.is_file
-    with told("write", path):
+    with file_errors("write", path):
         if not path.parent.is_dir():
             raise FileError(
                 f"There is no folder {path.parent}: create it, or choose another --out."
