@@ -1,8 +1,8 @@
 """Show classes in the API reference as Python sees them after import.
 
-The constructors and docstrings of estimators, and the constructors of kernels, are partly
-generated. Griffe reads source code, so this extension replaces the signature and the docstring of
-these classes by those of the imported class. It also writes the types and defaults of parameters as
+Estimators, kernels and records are dataclasses: their constructors are generated, and so are parts
+of some docstrings. Griffe reads source code, so this extension replaces the signature and the
+docstring of these classes by those of the imported class. It also writes types and defaults as
 numpydoc does: griffe takes "int, list or None" for a tuple, and the first of some choices for the
 default.
 """
@@ -11,16 +11,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from importlib import import_module
 from typing import Any
 
-import equinox
 import griffe
-from sklearn.base import BaseEstimator
 
 __all__ = ["RunTime"]
 
-_GENERATED = (BaseEstimator, equinox.Module)
 _KINDS = {
     inspect.Parameter.POSITIONAL_ONLY: griffe.ParameterKind.positional_only,
     inspect.Parameter.POSITIONAL_OR_KEYWORD: griffe.ParameterKind.positional_or_keyword,
@@ -37,7 +35,7 @@ class RunTime(griffe.Extension):
         for module in _modules(pkg):
             for cls in _defined(module.classes):
                 imported = getattr(import_module(module.path), cls.name, None)
-                if inspect.isclass(imported) and issubclass(imported, _GENERATED):
+                if is_dataclass(imported):
                     _replace(cls, imported)
                 for documented in (cls, *_defined(cls.functions)):
                     _write_types(documented)
