@@ -44,7 +44,7 @@ from zigp.data.tables import FileError, check_writable
 from zigp.training import InterruptedFitError, in_place_of, kept_until_done
 
 _SCOPES = ("model", "training", "run")
-_LOOKED_AT = 1000  # rows of a stream from which the types of its columns are told
+_LOOKED_AT = 1000  # first rows of a stream, which show the types of its columns
 
 ModelName = StrEnum("ModelName", ["zigp", "hurdle", "gp"])
 
@@ -127,8 +127,8 @@ def _check_output(out: str, source: Path | str, resume: bool, force: bool) -> Pa
     left = _checkpoints_in(folder)
     if left and not (resume or force):
         raise FileError(
-            f"{folder} is left of a fit that was interrupted: --resume goes on from it, "
-            "--force starts anew."
+            f"{folder} is left of a fit that was interrupted: --resume continues it, --force "
+            "starts anew."
         )
     if resume and not left:
         raise FileError(
@@ -149,13 +149,27 @@ def _estimator(
     start: Path | None,
     typed: Collection[str],
 ) -> Any:
-    """Return a new estimator, or that of a file with the settings that it can take."""
+    """Return a new estimator, or that of a file to be trained further."""
     for option, setting in options_of(MODELS.values(), *_SCOPES).items():
         owners = [name for name, cls in MODELS.items() if setting.name in cls().get_params()]
         if model not in owners and settings[setting.name] != default_of(setting):
             raise ValueError(f"{_flag(option)} belongs to --model {' or '.join(owners)}.")
     if start is None:
         return new_estimator(model, columns, settings)
+    return _continued(start, model, columns, settings, typed)
+
+
+def _continued(
+    start: Path,
+    model: str,
+    columns: Columns,
+    settings: Mapping[str, Any],
+    typed: Collection[str],
+) -> Any:
+    """Return the estimator of a file with the settings of training and of the run that are given.
+
+    Settings of the model are its own: others are an error.
+    """
     estimator = load(start)
     if type(estimator) not in MODELS.values():
         raise FileError(f"{start} holds a {type(estimator).__name__}: train it further in Python.")
@@ -167,7 +181,8 @@ def _estimator(
         not in [getattr(estimator, name, None) for name in (setting.name, f"{setting.name}_")]
     ]
     changed += ["model"] * ("model" in typed and type(estimator) is not MODELS[model])
-    changed += ["target"] * (columns.target not in (estimator.units_ or {columns.target}))
+    units = getattr(estimator, "units_", None) or {columns.target: ""}
+    changed += ["target"] * (columns.target not in units)
     if changed:
         raise FileError(
             f"{_flag(changed[0])} is not what {start} was fitted with, and a model that is trained "
