@@ -53,7 +53,7 @@ def made(tmp_path_factory):
     for name in ("ready", "class"):
         put_model(folder, name)
     words = f"fit rain.csv {RAIN} {SMALL} --out rain.zigp".split()
-    return folder, in_process(words, folder)
+    return folder, in_process(words, folder, seconds=600)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def zigp(made, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
     def typed(command: str) -> tuple[int, str, str]:
-        answer = in_process(shlex.split(command), tmp_path)
+        answer = in_process(shlex.split(command), tmp_path, seconds=600)
         return answer.code, answer.out, answer.said
 
     return typed

@@ -10,7 +10,10 @@ from pathlib import Path
 from .damage import BINARY, spoiled
 from .material import Dice, hauls, model_file, odd_text, rain
 
-_DEEP = {"@50@": 50, "@5000@": 5000}  # stand for so many nested lists, which json cannot write
+_MARKS = {  # stand for what json does not write: nested lists, and a long number
+    "@lists@": '{"list":[' * 5000 + "1" + "]}" * 5000,
+    "@digits@": "9" * 5000,
+}
 _DAMAGE = ("bytes",) * 4 + ("spliced", "longer", "header", "data", "data") + ("signed",) * 6
 _SORTS = ("ready", "ready", "plain", "class", "hurdle", "network", "hauls", "cube")
 
@@ -74,8 +77,8 @@ def signed(header: dict, outer: dict, data: bytes) -> bytes:
 
 def _text(header: dict) -> str:
     text = json.dumps(header)
-    for mark, levels in _DEEP.items():
-        text = text.replace(f'"{mark}"', '{"list":[' * levels + "1" + "]}" * levels)
+    for mark, written in _MARKS.items():
+        text = text.replace(f'"{mark}"', written)
     return text
 
 
@@ -110,7 +113,7 @@ def _forge(rng: Dice, header: dict, outer: dict, *, flipped: float = 0.0) -> dic
     names = [name for name in outer if name != "__metadata__"]
     one, other = rng.choices(names, k=2)
     (a, i), (b, j) = rng.choices(list(_places(header)), k=2)
-    value = rng.choice((*_VALUES, *_DEEP, odd_text(rng)))  # does not belong into a header
+    value = rng.choice((*_VALUES, *_MARKS, odd_text(rng)))  # does not belong into a header
     match rng.choice(_FORGERIES):
         case "anything":
             a[i] = value

@@ -60,15 +60,15 @@ class LimitError(BaseException):
 
 
 @contextmanager
-def _limits() -> Iterator[None]:
+def _limits(seconds: int = _SECONDS) -> Iterator[None]:
     """Limit the time and address space of this process, and the memory added to it."""
 
     def stop(number: int, frame: object) -> None:
-        raise LimitError(f"it did not end within {_SECONDS} s")
+        raise LimitError(f"it did not end within {seconds} s")
 
     handler, space = signal.signal(signal.SIGALRM, stop), resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES << 10, space[1]))
-    signal.alarm(_SECONDS)
+    signal.alarm(seconds)
     with suppress(OSError):  # Linux forgets the peak so far; elsewhere only a higher one is seen
         Path("/proc/self/clear_refs").write_text("5")
     before = _peak(resource.RUSAGE_SELF)
@@ -89,7 +89,7 @@ def _peak(of: int) -> int:
 # -- commands -------------------------------------------------------------------------------------
 
 
-def in_process(words: Sequence[str], folder: Path) -> Answer:
+def in_process(words: Sequence[str], folder: Path, *, seconds: int = _SECONDS) -> Answer:
     """Type a command in a folder, without starting another process."""
     import jax  # noqa: F401  before the environment changes
 
@@ -110,15 +110,15 @@ def in_process(words: Sequence[str], folder: Path) -> Answer:
     ):
         warnings.simplefilter("always")
         warnings.showwarning = _show_warning
-        code, limit = _ended(cli.main)
+        code, limit = _ended(cli.main, seconds)
     texts = (stream.buffer.getvalue().decode("utf-8", "replace") for stream in streams)
     return Answer(code, *texts, limit)
 
 
-def _ended(main: Callable[[], None]) -> tuple[int, str]:
+def _ended(main: Callable[[], None], seconds: int) -> tuple[int, str]:
     """Return the exit code, and the limit that was passed if any."""
     try:
-        with _limits():
+        with _limits(seconds):
             main()
     except SystemExit as end:
         if isinstance(end.code, str):
