@@ -3,11 +3,11 @@
 # make test    every test not marked slow
 # make test-peers  the same numbers as GPflow and GPyTorch, built in environments of their own
 # make test-oldest  the same with the oldest JAX that pyproject.toml allows
-# make check   linter, formatter, types
+# make check   run the linters, the formatter and the type checker
 # make coverage  the same tests; fails where a room of the mathematics is covered by less than 90 %
-# make mutants   do the tests notice small wrong changes? (a sample, an hour or so; see docs/mutants.md)
+# make mutants   small wrong changes to the mathematics, by cosmic-ray: how many do no tests notice? (hours)
 # make fuzz    ten thousand generated cases of bad input
-# make docs    the documentation in site/, strictly, with its links checked
+# make docs    build the documentation in site/ and check its links
 # make wheel-check  the wheel and the source archive, tried in an empty environment
 # make bench   measure against peers and write docs/performance.md (see benchmarks/README.md)
 # make bench-check  fail where what was measured is worse than promised
@@ -58,8 +58,12 @@ coverage: setup
 	  $(BIN)/coverage report --fail-under=90 --include="src/zigp/$$room.py,src/zigp/$$room/*" >/dev/null || \
 	  low="$$low $$room"; done; [ -z "$$low" ] || { echo "less than 90 % covered:$$low" >&2; exit 1; }
 
+# In a copy, so that no change is left in the working tree.
 mutants: setup
-	$(BIN)/python -m tests.mutants
+	rm -rf build/mutants && mkdir -p build/mutants && cp -r src tests pyproject.toml cosmic-ray.toml build/mutants
+	cd build/mutants && export PYTHONPATH=src PATH=$(CURDIR)/$(BIN):$$PATH && \
+	  cosmic-ray init cosmic-ray.toml session.sqlite && cr-filter-operators session.sqlite cosmic-ray.toml && \
+	  cosmic-ray exec cosmic-ray.toml session.sqlite && cr-report --surviving-only --show-diff session.sqlite
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz --cases 10000 --commands 200 --record
@@ -68,6 +72,7 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python docs/tools/docstrings.py
 
 format: setup
 	$(BIN)/ruff check --fix .

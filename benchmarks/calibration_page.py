@@ -30,13 +30,13 @@ QUANTITIES = {
 }
 HOW = {
     "learned": "learned",
-    "known": "given, q fitted",
-    "exact": "given, no q: Monte Carlo",
+    "known": "true, q fitted",
+    "exact": "true, Monte Carlo instead of q",
 }
 GATED = ("zigp", "gated", "sparse_gprn")
-# What is promised of intervals for new observations; tests hold it.
+# The promised coverage of intervals for new observations, which tests check.
 LEAST_COVERED = {"0.5": 0.45, "0.9": 0.85, "0.95": 0.9}
-# The five points that intervals may be short by, all of them in one tenth of the distribution.
+# The largest deviation of the share of observations in one tenth of the distribution.
 MOST_OFF = 0.05
 BLUE, ORANGE = "#0072B2", "#D55E00"
 
@@ -47,7 +47,7 @@ Result = dict[str, Any]
 
 
 def page(found: Result) -> str:
-    """The whole page."""
+    """Return the page."""
     sections = [opening(found), trust(found), simulated(found), parts(found), reasons(found)]
     sections += [rain(found)] if "rain" in found else []
     paragraphs = [p.strip("\n") for section in sections for p in section.split("\n\n")]
@@ -55,7 +55,7 @@ def page(found: Result) -> str:
 
 
 def worlds(found: Result) -> dict[str, Result]:
-    """What was found of each model and each way of fitting it, in the order they are shown in."""
+    """Return the results of each model and each kind of fit, in the order of the page."""
     return {
         name: {way: found["worlds"][name][way] for way in HOW if way in found["worlds"][name]}
         for name in TITLES
@@ -66,14 +66,14 @@ def opening(found: Result) -> str:
     return f"""
 # Calibration
 
-How far intervals can be trusted: where the truth is known, how often it lay inside. `make study`
-simulates, fits and writes this page; no number on it is typed.
+This study measures how often intervals contain the truth when the truth is known. `make study`
+runs the simulations and fits and writes this page.
 
-Functions are drawn from the prior of each model, by other code than zigp's, and observed with noise
-at {number(found["train"])} random places. An estimator is fitted to these and asked about
-{number(found["held_out"])} other places of the same region,
-{number(found["replications"])} times over with new functions. Of intervals that are honest, as many
-hold the truth as their level says.
+Functions are drawn from the prior of each model by code that is independent of zigp and observed
+with noise at {number(found["train"])} random places. An estimator is fitted to these observations
+and predicts {number(found["held_out"])} other places of the same region. This is repeated
+{number(found["replications"])} times with new functions. A calibrated interval contains the truth
+as often as its level states.
 """
 
 
@@ -92,23 +92,23 @@ def trust(found: Result) -> str:
     return f"""
 ## In short
 
-- **New observations** (`predict_interval`, `predict_quantiles`, `prob_below`): believe the
-  intervals. {between(held["observation"])} of the 90 % intervals held the observation.
-- **Means over many places** (`aggregate`): believe them too; {between(held["mean"])}.
-- **The signal without its noise** (`sample(noise=False)`): {between(plain)} in models without
-  gates, but only {between(gated)} in models with gates. Take their intervals as too narrow.
-- **A gate or an amount by itself** (`predict_interval(of="gate")`, `of="latent"`): do not take
-  these intervals for uncertainty. {between(held["amount"])} of the amounts and
-  {between(held["gate"])} of the gates were inside: the two can stand in for each other, which q,
-  under which they are independent, cannot say.
+- **New observations** (`predict_interval`, `predict_quantiles`, `prob_below`): the intervals are
+  reliable. {between(held["observation"])} of the 90 % intervals contained the observation.
+- **Means over many places** (`aggregate`): the intervals are reliable; {between(held["mean"])}.
+- **The signal without noise** (`sample(noise=False)`): {between(plain)} in models without gates,
+  but only {between(gated)} in models with gates. Intervals of models with gates are too narrow.
+- **The gate or the amount alone** (`predict_interval(of="gate")`, `of="latent"`): the intervals
+  do not measure the uncertainty. They contained {between(held["amount"])} of the amounts and
+  {between(held["gate"])} of the gates. A larger gate can compensate for a smaller amount, but q
+  treats the two as independent.
 
-This is where the model is right. Where it is not, as with rain below, look at held-out data of your
-own: `zigp.diagnostics.coverage`, `plots.pit_histogram`.
+These numbers hold when the model is correct. If it is not, as for the rain data below, check the
+intervals on held-out data of your own with `zigp.diagnostics.coverage` and `plots.pit_histogram`.
 """
 
 
 def between(shares: dict[str, float]) -> str:
-    """The least and the most of some shares, in whole percent."""
+    """Return the range of some shares in whole percent."""
     low, high = (f"{100 * end(shares.values()):.0f}" for end in (min, max))
     return f"{low} %" if low == high else f"{low} to {high} %"
 
@@ -123,37 +123,37 @@ def simulated(found: Result) -> str:
     return f"""
 ## New observations
 
-What `predict_interval` is about. Shares of held-out observations inside, in percent, with standard
-errors over the simulations; stretch is about how many times as wide the 90 % intervals would have
-had to be to hold 90 %:
+The table lists the percentage of held-out observations inside the intervals of
+`predict_interval`, with standard errors over the simulations. "stretch" is approximately the
+factor by which the 90 % intervals would have to be wider to contain 90 %:
 
 {table(rows)}
 
-Tests hold, for each of these models, that at least {", ".join(promises)} contain the observation,
-and that each tenth of what was predicted holds {percent(0.1 - MOST_OFF)} to
+Tests check for each of these models that at least {", ".join(promises)} contain the observation,
+and that each tenth of the predictive distribution contains {percent(0.1 - MOST_OFF)} to
 {percent(0.1 + MOST_OFF)} of the observations.
 
-![Where the truth fell in what was predicted, for each model](images/calibration.png)
+![Positions of the truth in its predictive distribution, for each model](images/calibration.png)
 
-Each panel shows where the truth fell in its predicted distribution. An honest model has a flat line
-at 1. Ends that rise mean intervals that are too narrow, a hump in the middle too wide; the band is
-two standard errors.
+Each panel shows the positions of the truth in its predictive distribution. A calibrated model has
+a flat line at 1. Raised ends mean that intervals are too narrow, a raised middle that they are
+too wide. The band is two standard errors.
 """
 
 
 def parts(found: Result) -> str:
     rows = []
     for quantity, title in QUANTITIES.items():
-        row = {"in 90 % intervals": title}
+        row = {"inside 90 % intervals": title}
         for name, ways in worlds(found).items():
             judged = ways["learned"].get(quantity)
             row[TITLES[name]] = "" if judged is None else covered(judged, "0.9")
         rows.append(row)
     return f"""
-## What cannot be observed
+## Quantities that cannot be observed
 
-Noise hides errors of the signal: an interval for a new observation is mostly noise, and can be
-right while those of the functions behind it are not. The same fits, asked about these:
+An interval for a new observation consists mostly of noise, so it can be calibrated while the
+intervals of the underlying functions are not. The same fits give:
 
 {table(rows)}
 """
@@ -168,14 +168,13 @@ def reasons(found: Result) -> str:
                 row[title] = covered(judged[quantity], "0.9") if quantity in judged else ""
             rows.append(row | {"width": number(judged["observation"]["width90"])})
     return f"""
-## Where it comes from
+## Causes
 
-Two things make intervals too narrow. q approximates the posterior by one in which factors are
-independent, and a bound of this kind prefers a q that is too narrow to one that is too wide. And
-hyperparameters are taken as if they were known, though they were learned from the same data. With
-the true ones given only q is to blame; for the zero-inflated GP there is also the exact posterior,
-by Monte Carlo, to compare with. In 90 % intervals, and the mean width of those for a new
-observation:
+Intervals are too narrow for two reasons. First, q treats the factors as independent, and this
+kind of bound prefers a q that is too narrow to one that is too wide. Second, hyperparameters are
+treated as known although they are learned from the same data. With the true hyperparameters, only
+the first cause remains. For the zero-inflated GP, the table also has the exact posterior by Monte
+Carlo. It lists coverage of 90 % intervals, and the mean width of those for a new observation:
 
 {table(rows)}
 """
@@ -184,7 +183,7 @@ observation:
 def rain(found: Result) -> str:
     held_out = found["rain"]
     rows = []
-    for setting, title in (("paper", "the paper's"), ("own", "none given")):
+    for setting, title in (("paper", "the paper's"), ("own", "default")):
         for name, judged in held_out[setting].items():
             shares = {f"in {percent(level)}": covered(judged, level) for level in LEAST_COVERED}
             readings = f"{name}, {number(judged['rows'])}"
@@ -192,17 +191,17 @@ def rain(found: Result) -> str:
     return f"""
 ## Rain
 
-{number(held_out["hours"])} whole hours of [the rain data](results.md#precipitation) held out:
-{number(held_out["rows"])} readings, {percent(held_out["zeros"])} of them zero. Here no model
-is true. A reading stands for the 0.1 mm that it was rounded from, with a place within drawn at
-random, so that exact zeros can be covered at the nominal rate too; standard errors are over hours.
-Rain is expected where the model predicts 0.1 mm or more.
+{number(held_out["hours"])} whole hours of [the rain data](results.md#precipitation) are held out:
+{number(held_out["rows"])} readings, {percent(held_out["zeros"])} of them zero. Here no model is
+correct. A reading represents the 0.1 mm interval from which it was rounded, and its position inside
+is drawn at random, so that exact zeros can be covered at the nominal rate too. Standard errors are
+over hours. "rain expected" means that the model predicts 0.1 mm or more.
 
 {table(rows)}
 
-Tests hold that with no settings given as many readings are inside as is promised above.
+Tests check that with default settings the coverage is as promised above.
 
-![Where readings of held-out hours fell in what was predicted](images/calibration-rain.png)
+![Positions of held-out readings in their predictive distributions](images/calibration-rain.png)
 """
 
 
@@ -210,7 +209,7 @@ Tests hold that with no settings given as many readings are inside as is promise
 
 
 def draw_simulated(found: Result) -> None:
-    """A histogram for each model, of observations above and of the signal below."""
+    """Draw PIT histograms of each model, for observations above and for the signal below."""
     import matplotlib.pyplot as plt
 
     shown, simulations = ("observation", "signal"), worlds(found)
@@ -220,24 +219,26 @@ def draw_simulated(found: Result) -> None:
     )
     for row, quantity in zip(axes, shown, strict=True):
         for ax, (name, ways) in zip(row, simulations.items(), strict=True):
-            histogram(ax, ways["learned"][quantity], BLUE, "-", "fitted as by a user", band=True)
-            histogram(ax, ways["known"][quantity], ORANGE, "--", "true hyperparameters given")
+            histogram(
+                ax, ways["learned"][quantity], BLUE, "-", "hyperparameters learned", band=True
+            )
+            histogram(ax, ways["known"][quantity], ORANGE, "--", "true hyperparameters")
             if quantity == shown[0]:
                 ax.set_title(TITLES[name], fontsize="medium")
-        row[0].set_ylabel(f"{QUANTITIES[quantity]}:\nshare, of that expected")
-    axes[0, 0].set_ylim(bottom=0)  # once all is drawn: it ends the search for a top
-    figure.supxlabel("predicted probability of less than what was true", fontsize="medium")
+        row[0].set_ylabel(f"{QUANTITIES[quantity]}:\nshare / expected share")
+    axes[0, 0].set_ylim(bottom=0)  # after drawing: this fixes the upper limit too
+    figure.supxlabel("predicted probability of less than the truth", fontsize="medium")
     handles = axes[0, 0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside upper center", ncols=3, frameon=False)
     save(figure, "calibration")
 
 
 def draw_rain(found: Result) -> None:
-    """The same of held-out hours of rain."""
+    """Draw PIT histograms for held-out hours of rain."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(7.5, 3.2), sharey=True, layout="constrained")
-    titles = {"paper": "the paper's settings", "own": "nothing set (gated noise)"}
+    titles = {"paper": "the paper's settings", "own": "default settings (gated noise)"}
     for ax, (setting, title) in zip(axes, titles.items(), strict=True):
         histogram(ax, found["rain"][setting]["all"], BLUE, "-", "all readings", band=True)
         histogram(
@@ -246,7 +247,7 @@ def draw_rain(found: Result) -> None:
         ax.set_title(title, fontsize="medium")
         ax.set_xlabel("predicted probability of less rain")
     axes[0].set_ylim(bottom=0)
-    axes[0].set_ylabel("share of readings, of that expected")
+    axes[0].set_ylabel("share / expected share")
     handles = axes[0].get_legend_handles_labels()
     figure.legend(*handles, loc="outside upper center", ncols=3, frameon=False)
     save(figure, "calibration-rain")
@@ -255,11 +256,11 @@ def draw_rain(found: Result) -> None:
 def histogram(
     ax: Axes, judged: Result, colour: str, dashes: str, label: str, *, band: bool = False
 ) -> None:
-    """Shares in each bin of those that an honest model has, and two standard errors of them."""
+    """Draw the share in each bin over the expected share, with two standard errors."""
     shares, errors = len(judged["pit"]) * np.transpose(judged["pit"])
     edges = np.linspace(0.0, 1.0, len(shares) + 1)
     if band:
-        ax.axhline(1.0, color="0.4", linewidth=0.8, label="if intervals are honest")
+        ax.axhline(1.0, color="0.4", linewidth=0.8, label="calibrated")
         low, high = (np.append(shares + side * errors, 0.0) for side in (-2.0, 2.0))
         low[-1], high[-1] = low[-2], high[-2]
         ax.fill_between(edges, low, high, step="post", color=colour, alpha=0.2, linewidth=0)
@@ -275,7 +276,7 @@ def save(figure: Any, name: str) -> None:
 
 
 def covered(judged: Result, level: str) -> str:
-    """A share with its standard error, in percent."""
+    """Return a share with its standard error in percent."""
     share, error = judged["coverage"][level]
     return f"{100 * share:.1f} ± {100 * error:.1f}"
 

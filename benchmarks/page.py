@@ -1,7 +1,7 @@
-"""Write docs/performance.md from `results/*.json`, and from nothing else: `make performance-page`.
+"""Write docs/performance.md from `results/*.json`: `make performance-page`.
 
-A section is a function here, named with the files it is made from in `SECTIONS`; it is on the page
-when those files are there. No number is typed.
+Each section is a function. `SECTIONS` lists them with the result files that they need; a section is
+on the page if its files exist. All numbers come from these files.
 """
 
 from __future__ import annotations
@@ -18,15 +18,26 @@ PAGE = DOCS / "performance.md"
 NAMES = {"zigp": "zigp", "gpytorch": "GPyTorch", "gpflow": "GPflow"}
 STANDS_ON = {"zigp": "jax", "gpytorch": "torch", "gpflow": "tensorflow"}
 
-FOLD = """A fold of the precipitation data, with the paper's lattice; natural gradients have the
-rates of the comparison above. The whole fit is all but compilation. Each takes all of its steps; of
-several optima rounding decides which is found, so that the two precisions can end apart:"""
+FOLD = """These are fits of one fold of the precipitation data with the paper's lattice. Natural
+gradients have the rates of the comparison above. "whole fit" excludes compilation. Every fit takes
+all of its steps. Rounding decides which of several optima it finds, so the precisions differ:"""
+
+# Headings of the page for the columns of recorded tables.
+HEADINGS = {
+    "its bound": "Adam's bound",
+    "in seconds": "Adam's seconds",
+    "natural gradients there, seconds": "natural gradients to that bound, seconds",
+    "and steps": "steps",
+    "of the time": "ratio of times",
+    "their bound in the end": "final bound of natural gradients",
+    "compiling": "compilation",
+}
 
 Result = dict[str, Any]
 
 
 def page(results: dict[str, Result]) -> str:
-    """The whole page."""
+    """Return the page."""
     measured = [
         section(*(results[name] for name in files))
         for section, files in SECTIONS
@@ -43,7 +54,7 @@ def page(results: dict[str, Result]) -> str:
 def opening(results: dict[str, Result]) -> str:
     rows = [
         {
-            "what": bar.what,
+            "quantity": bar.what,
             "measured": "" if value is None else number(value),
             "at most": number(bar.most),
             "aim": "" if bar.aim is None else number(bar.aim),
@@ -54,15 +65,15 @@ def opening(results: dict[str, Result]) -> str:
     return f"""
 # Performance
 
-`make bench` measures and writes this page, but for the section on a GPU, which `benchmarks/gpu.py`
-measures where there is one; no number on it is typed. `make bench-check` fails where one is worse
-than promised here:
+`make bench` measures the numbers on this page and writes it; `benchmarks/gpu.py` measures those
+of the section on a GPU, on a machine that has one. `make bench-check` fails if a number exceeds
+its limit:
 
 {table(rows)}
 
-A ratio below one means that zigp took less time. Machines differ and are noisy: look at ratios, and
-at orders of magnitude. Times are medians, without warm-up and compilation, which stand apart.
-`benchmarks/README.md` has the rules.
+A ratio below one means that zigp took less time. Machines differ and are noisy, so compare ratios
+and orders of magnitude. Times are medians and exclude warm-up and compilation, which are listed
+apart. `benchmarks/README.md` describes the rules.
 """
 
 
@@ -70,15 +81,15 @@ def gradient(found: Result) -> str:
     return f"""
 ## One gradient of all the data
 
-The paper's precipitation setting: two latents with 10 × 100 inducing points each, in double
-precision. One gradient of the bound over **all** {number(found["zigp"]["rows"])} cells, beside one
-training step of a sparse GP with one latent and 1,000 inducing points in GPyTorch, on
-{number(found["gpytorch"]["rows"])} rows:
+The setting is the paper's for precipitation: two latents with 10 × 100 inducing points each, in
+double precision. The table compares one gradient of the bound over **all**
+{number(found["zigp"]["rows"])} cells with one training step of a sparse GP in GPyTorch that has
+one latent and 1,000 inducing points, on {number(found["gpytorch"]["rows"])} rows:
 
 {programs(found)}
 
-That is {number(found["ratio"])} of the time, for all rows instead of a minibatch
-({spread_of_rounds(found)}). The speed comes from [the lattice](model.md#on-a-lattice).
+The ratio is {number(found["ratio"])} ({spread_of_rounds(found)}), for all rows instead of a
+minibatch. The speed comes from [the lattice](model.md#lattices).
 
 Measured on {machine(found)}.
 """
@@ -89,23 +100,23 @@ def scattered(found: Result) -> str:
     return f"""
 ## A step on scattered rows
 
-Without a lattice zigp does what other sparse GPs do. One step of Adam on
-{number(diagonal["zigp"]["rows"])} rows with as many inducing points, three input columns, a squared
-exponential kernel and Gaussian noise, in double precision. All three programs learn the same:
-inducing inputs, length-scales, variance, mean, noise and a whitened q.
+Without a lattice, zigp works like other sparse GPs. The tables compare one step of Adam on
+{number(diagonal["zigp"]["rows"])} rows with the same number of inducing points, three input
+columns, a squared exponential kernel and Gaussian noise, in double precision. All three programs
+learn the same parameters: inducing inputs, length-scales, variance, mean, noise and a whitened q.
 
-With a diagonal q, zigp takes {number(diagonal["ratio"])} of the time of the faster peer
+With a diagonal q, the ratio to the faster peer is {number(diagonal["ratio"])}
 ({spread_of_rounds(diagonal)}):
 
 {programs(diagonal)}
 
-With a dense q, {number(dense["ratio"])} ({spread_of_rounds(dense)}):
+With a dense q, it is {number(dense["ratio"])} ({spread_of_rounds(dense)}):
 
 {programs(dense)}
 
-First bounds are a row's, each on a minibatch of its program's own: they agree as far as those do.
-The peers' steps are timed one by one, zigp's in chunks of twenty, so that its quartiles are those
-of means.
+"first bound" is the bound per row on the first minibatch. Each program draws its own minibatch,
+so the bounds agree only approximately. The steps of the peers are timed one by one. zigp's steps
+are timed in chunks of twenty, so its quartiles are quartiles of means.
 
 Measured on {machine(found)}.
 """
@@ -116,34 +127,35 @@ def floor(found: Result) -> str:
     rows = [
         {
             "part": name,
-            "forwards": seconds(part["forwards"]["median"]),
-            "with its derivatives": seconds(part["with derivatives"]["median"]),
+            "forward": seconds(part["forwards"]["median"]),
+            "with derivatives": seconds(part["with derivatives"]["median"]),
         }
         for name, part in (found["parts"] | {"the whole gradient": whole}).items()
     ]
     least = [
         {
             "operation": name,
-            "how many": number(kind["operations"]),
-            "a second": number(kind["per_second"]),
-            "takes": seconds(kind["seconds"]),
+            "count": number(kind["operations"]),
+            "per second": number(kind["per_second"]),
+            "time": seconds(kind["seconds"]),
         }
         for name, kind in found["floor"].items()
     ]
     return f"""
 ## Where the time of a gradient goes
 
-Each part of the gradient over {number(found["cells"])} cells, timed on its own in one run:
+The table lists the parts of the gradient over {number(found["cells"])} cells, each timed
+separately:
 
 {table(rows)}
 
-However they are arranged, the model's formulas need these operations, which this machine's cores
-together do at the rates beside them:
+The formulas of the model need at least these operations, however they are arranged. The rates are
+those of all cores of this machine:
 
 {table(least)}
 
-They add up to {seconds(found["floor_seconds"])}; the gradient takes
-{number(found["ratio_to_floor"])} times that.
+They add up to {seconds(found["floor_seconds"])}. The gradient takes
+{number(found["ratio_to_floor"])} times as long.
 
 Measured on {machine(found)}.
 """
@@ -154,17 +166,18 @@ def convergence(found: Result) -> str:
     return f"""
 ## Time to the same bound
 
-From the same start, natural-gradient steps reach the bound that 3,000 steps of Adam reach, at
-the best of four learning rates, in a part of the time: {" and ".join(ratios)}. On Jura they
-have their defaults, on the rain data a faster rate for the noise and no schedule, chosen on this
-very fold; with default rates there see the table.
+Both methods start from the same parameters. Adam takes 3,000 steps at the best of four learning
+rates. Natural-gradient steps reach the same bound in a fraction of the time:
+{" and ".join(ratios)}. On Jura they use their defaults. On the rain data they use a faster rate
+for the noise and no schedule, which were chosen on this fold; the table also lists the default
+rates.
 
 {rows_of(found)}
 
-{picture("convergence", "The bound against time, for each way of training")}
+{picture("convergence", "The bound against time, for each method of training")}
 
-Adam's path, and so the bound it ends at, depends on rounding where the rain data have several
-optima: another machine finds other numbers.
+On the rain data there are several optima. Rounding decides which one Adam reaches, so other
+machines find other numbers.
 
 Measured on {machine(found)}.
 """
@@ -172,11 +185,11 @@ Measured on {machine(found)}.
 
 def trainers(found: Result) -> str:
     return f"""
-## Which way of training is the default
+## Default training method
 
-Both ways with their own defaults: seconds of a fit, how much longer the first of its shape takes
-because it is compiled, the bound reached, the root mean squared error of held-out rows in standard
-deviations, and their mean log density.
+Both methods with their own defaults: seconds per fit, additional seconds to compile the first fit
+of its shape, the bound, the root mean squared error on held-out rows in standard deviations, and
+their mean log density.
 
 {rows_of(found)}
 
@@ -192,23 +205,23 @@ def streaming(found: Result) -> str:
         "computing alone, on a block in memory": seconds(found["computing_seconds"]),
         "the streamed pass": seconds(found["seconds"]),
         "ratio to the sum of the two": number(found["ratio"]),
-        "rows a second": number(found["rows_per_second"]),
-        "most resident memory": f"{number(found['peak_mb'])} MB",
-        "growth of it in the second half": f"{number(found['growth_in_the_second_half_mb'])} MB",
-        "bound a row, before and after": f"{number(first)}, {number(last)}",
+        "rows per second": number(found["rows_per_second"]),
+        "peak resident memory": f"{number(found['peak_mb'])} MB",
+        "growth in the second half": f"{number(found['growth_in_the_second_half_mb'])} MB",
+        "bound per row, before and after": f"{number(first)}, {number(last)}",
     }
     return f"""
 ## Data larger than memory
 
-One pass over Parquet files with a lattice of 10 × 100 inducing points, in double precision, from
-disk to a trained model:
+One pass over Parquet files trains a model with a lattice of 10 × 100 inducing points in double
+precision:
 
 {table([{"": name, "measured": value} for name, value in rows.items()])}
 
-At that rate a pass over a billion rows takes
-{number(found["hours_for_a_billion_rows"])} hours on such a machine.
+At this rate, a pass over a billion rows takes {number(found["hours_for_a_billion_rows"])} hours
+on such a machine.
 
-{picture("streaming", "Resident memory over the time of the pass: flat")}
+{picture("streaming", "Resident memory during the pass stays constant")}
 
 Measured on {machine(found)}.
 """
@@ -220,13 +233,13 @@ def gpu(found: Result) -> str:
             "one gradient": name,
             "": dtype,
             "cells": number(one["cells"]),
-            "takes": seconds(one["seconds"]),
+            "time": seconds(one["seconds"]),
             **({"quartiles": quartiles(one)} if "lower_quartile" in one else {}),
-            "cells a second": number(one["cells_per_second"]),
+            "cells per second": number(one["cells_per_second"]),
             "moving bytes": seconds(one["bytes"]),
-            "multiplying": seconds(one["operations"]),
+            "matrix products": seconds(one["operations"]),
             "exponentials": seconds(one["exponentials"]),
-            "in a row": seconds(one["in_a_row"]),
+            "sequential": seconds(one["in_a_row"]),
             "ratio to bytes or operations": number(one["seconds"] / _arithmetic(one)),
             "ratio to the largest": number(one["ratio"]),
         }
@@ -249,52 +262,52 @@ def gpu(found: Result) -> str:
     return f"""
 ## On a GPU
 
-The same code, on {machine(found)}. Beside each time stand
-four floors that were measured on the card in the same run: moving the bytes that must move, the
-products of matrices, the exponentials of the gates' moments, and the factorisations and solves that
-wait for each other. The last is no law of nature: it is zigp's own projection and its derivatives,
-run alone. What is small is bound by it, and far from what bytes or operations take.
+The same code on {machine(found)}. The table compares each time with four lower limits, measured
+on the card in the same run: moving the necessary bytes, matrix products, the exponentials in the
+moments of the gates, and the sequential part, factorisations and solves that depend on each
+other. The last is not a strict limit: it is zigp's own projection with its derivatives, run
+alone. Small problems are limited by it and stay far from the other limits.
 
 {table(gradients)}
 
-In float32 the bound of the first of them differs from float64's by
-{number(found["float32_error"])} of its value.
+In the first case, the relative difference between the bounds in float32 and float64 is
+{number(found["float32_error"])}.
 
 {FOLD if fits else ""}
 
 {table(fits)}
 
 One pass over {number(all_of_them["cells"])} cells in the card's memory, in
-{number(all_of_them["steps"])} steps of a slab each, takes {seconds(all_of_them["seconds"])}, and
-each further pass {seconds(all_of_them["seconds_of_another"])}.
+{number(all_of_them["steps"])} steps of one slab each, takes {seconds(all_of_them["seconds"])};
+further passes take {seconds(all_of_them["seconds_of_another"])}.
 """
 
 
 def _arithmetic(one: Result) -> float:
-    """The largest floor of those that are arithmetic alone."""
+    """Return the largest of the limits by bytes and operations."""
     return max(one[kind] for kind in ("bytes", "operations", "exponentials"))
 
 
 def jobs(cube: Result, stranger: Result, imports: Result, memory: Result) -> str:
     rows = {
-        "fit the rain data with nothing set, from pandas": seconds(
+        "fit the rain data with default settings, from pandas": seconds(
             stranger["pandas"]["fit_seconds"]
         ),
         "the same on the command line": seconds(stranger["command line"]["fit_seconds"]),
-        f"fit a simulated cube of {number(cube['cells'])} cells (time, lat, lon), "
+        f"fit a simulated cube of {number(cube['cells'])} cells (time, lat, lon) with "
         f"{cube['zeros']:.0%} zeros": seconds(cube["fit_seconds"]),
-        f"predict it on a grid twice as fine, {number(cube['predicted_cells'])} cells, through "
-        "dask": seconds(cube["predict_seconds"]),
+        f"predict it with dask on a grid twice as fine, {number(cube['predicted_cells'])} "
+        "cells": seconds(cube["predict_seconds"]),
         "peak memory of the two": f"{number(cube['peak_megabytes'])} MB",
         "peak memory of the gradient above": f"{number(memory['peak_mb'])} MB, "
-        f"{number(memory['peak_above_idle_mb'])} MB of it for data and computation",
+        f"of which {number(memory['peak_above_idle_mb'])} MB for data and computation",
         "import an estimator": f"{seconds(imports['zigp']['median'])}, of which jax and "
-        f"scikit-learn are {seconds(imports['jax and scikit-learn']['median'])}",
+        f"scikit-learn take {seconds(imports['jax and scikit-learn']['median'])}",
     }
     return f"""
 ## Whole jobs
 
-{table([{"job": job, "takes": took} for job, took in rows.items()])}
+{table([{"job": job, "measured": value} for job, value in rows.items()])}
 
 Measured on {machine(cube)}.
 """
@@ -306,11 +319,11 @@ def compilation(network: Result, start: Result) -> str:
     return f"""
 ## Compilation
 
-JAX compiles a model when it is first trained or asked. A network of two latents and three outputs
-takes {small} to compile with all that its fit needs, one of six and twenty {large}: latents and
-weights are computed as families, in loops. Fits of the same shapes share compiled programs within a
-process, and the command line keeps them between runs: a `zigp fit` of five steps takes {first} when
-typed for the first time, and {second} after that.
+JAX compiles a model when it is first trained or used. A network of two latents and three outputs
+takes {small} to compile for its whole fit, one of six latents and twenty outputs {large}: latents
+and weights are computed in batches. Fits of the same shapes share compiled programs within a
+process, and the command line caches them between runs: a `zigp fit` of five steps takes {first}
+the first time and {second} after that.
 
 Measured on {machine(network)}.
 """
@@ -320,10 +333,11 @@ def advice() -> str:
     return """
 ## Making it faster
 
-- Name the axes of your lattice (`column_groups`, or `--space` and `--time`), if they are not found.
-- Fewer inducing points: work grows with their square in a group of columns.
-- `max_seconds` bounds training; `batch_size` bounds memory.
-- `dtype="float32"` halves memory.
+- Name the axes of your lattice (`column_groups`, or `--space` and `--time`) if they are not
+  detected.
+- Use fewer inducing points: work grows with the square of their number in each group of columns.
+- Set `max_seconds` to limit training time and `batch_size` to limit memory.
+- Set `dtype="float32"` to halve memory.
 """
 
 
@@ -344,7 +358,7 @@ SECTIONS: list[tuple[Callable[..., str], tuple[str, ...]]] = [
 
 
 def programs(found: Result) -> str:
-    """A row for each program that a case was run with."""
+    """Return a table with one row per program."""
     return table(
         [
             {
@@ -378,21 +392,23 @@ def machine(found: Result) -> str:
     words = [form.format(on[key]) for key, form in forms.items() if key in on]
     words += [f"{name} {is_}" for name, is_ in on.get("versions", {}).items() if name != "zigp"]
     if was_busy(found):
-        words.append(f"busy with other work too (load {number(on['load_before'])})")
-    return ", ".join(words) or "a machine that was not written down"
+        words.append(f"also busy with other work (load {number(on['load_before'])})")
+    return ", ".join(words) or "an unrecorded machine"
 
 
 def rows_of(found: Result) -> str:
-    """The file's own `table`, a list of rows; without one, its numbers by name."""
+    """Return the `table` of a result file, or its numbers by name if it has none."""
     given = found.get("table")
     if given is None:
         plain = {key: value for key, value in found.items() if isinstance(value, int | float)}
-        given = [{"what": key, "measured": value} for key, value in plain.items()]
-    return table([{key: shown(value) for key, value in row.items()} for row in given])
+        given = [{"quantity": key, "measured": value} for key, value in plain.items()]
+    return table(
+        [{HEADINGS.get(key, key): shown(value) for key, value in row.items()} for row in given]
+    )
 
 
 def picture(name: str, says: str) -> str:
-    """A picture of docs/images, where somebody has drawn it."""
+    """Return a picture of docs/images, or nothing if it does not exist."""
     for kind in ("svg", "png"):
         if (DOCS / "images" / f"{name}.{kind}").exists():
             return f"![{says}](images/{name}.{kind})"
@@ -400,7 +416,7 @@ def picture(name: str, says: str) -> str:
 
 
 def table(rows: list[dict[str, str]]) -> str:
-    """Rows with the same columns, in Markdown."""
+    """Return rows with the same columns as a Markdown table."""
     if not rows:
         return ""
     lines = [list(rows[0]), ["---"] * len(rows[0]), *(list(row.values()) for row in rows)]
@@ -412,7 +428,7 @@ def shown(value: Any) -> str:
 
 
 def number(value: float) -> str:
-    """Whole numbers in full, others to three digits."""
+    """Format integers in full and other numbers to three digits."""
     if isinstance(value, int):
         return f"{value:,}"
     return f"{value:,.0f}" if 100 <= value < 1e7 else f"{value:.3g}"

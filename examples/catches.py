@@ -1,4 +1,4 @@
-"""Catches of a survey: counts with effort, and the yearly index that fisheries ask for.
+"""Catches of a survey: counts with effort, and the yearly index of a fishery.
 
 python examples/catches.py
 """
@@ -9,7 +9,7 @@ import pandas as pd
 from zigp import ZeroInflatedGPRegressor, load
 from zigp.diagnostics import zero_count
 
-# Two hundred hauls over five years: the fish live in the north and are becoming fewer.
+# Two hundred hauls over five years: the fish live in the north and decline.
 rng = np.random.default_rng(2)
 hauls = pd.DataFrame(
     {
@@ -23,14 +23,14 @@ present = rng.random(200) < 1 / (1 + np.exp(-(hauls["north"] - 50) / 8))
 per_hour = 20 * np.exp(-0.3 * (hauls["year"] - 2021))
 catches = rng.negative_binomial(3, 3 / (3 + present * per_hour * hauls["hours"] + 1e-9))
 
-# Counts: a zero-inflated negative binomial, of hours fished. The gate looks at place alone.
+# Counts with the hours fished as effort. The gate depends on the place alone.
 model = ZeroInflatedGPRegressor(
     likelihood="auto", exposure="hours", gate_inputs=["east", "north"], n_inducing=40, steps=400
 ).fit(hauls, catches)
 print("likelihood:", model.likelihood_, model.noise_)
 print(zero_count(model, hauls, catches))
 
-# The index: catch in an hour's haul, averaged over a grid that is the same in every year.
+# The index: the expected catch per hour, averaged over the same grid in every year.
 grid = pd.DataFrame(
     [
         (e, n, y, 1.0)
@@ -43,6 +43,6 @@ grid = pd.DataFrame(
 index = model.aggregate(grid, by=grid["year"], how="mean", noise=False, random_state=0)
 print(index)
 
-# Keep it, and read it back later.
+# Save the model and load it.
 model.save("catches.zigp")
 assert np.array_equal(load("catches.zigp").predict(grid), model.predict(grid))

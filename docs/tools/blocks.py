@@ -1,9 +1,9 @@
-"""The code blocks of a page: run in order as one session, with what they print and draw.
+"""Run the code blocks of a page in order as one session.
 
-A block fenced as `text` right after one fenced as `python` is what that one prints, and a picture
-after it is what it draws.
+A block fenced as `text` directly after one fenced as `python` is its output, and a picture after
+that is its figure.
 
-    python docs/tools/blocks.py docs/model.md    run the page; write what it prints and draws
+    python docs/tools/blocks.py docs/model.md    run the page and update its output and pictures
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Block", "Outcome", "alike", "blocks", "run", "shell_lines"]
+__all__ = ["Block", "Outcome", "blocks", "equal_up_to_rounding", "run", "shell_lines"]
 
 _PYTHON = re.compile(
     r"^```python\n(?P<code>.*?)^```\n"
@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?")
 
 @dataclass(frozen=True)
 class Block:
-    """Some Python, and what it prints and the picture it draws where the page shows them."""
+    """A block of Python, with the output and the picture that the page shows after it."""
 
     code: str
     printed: str | None
@@ -45,14 +45,14 @@ class Block:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a block has printed, and the figures that it has left open."""
+    """The output of a block and the figures that it opened."""
 
     printed: str
     figures: list[Figure]
 
 
 def blocks(page: str) -> list[Block]:
-    """The Python blocks of a page, in order."""
+    """Return the Python blocks of a page in order."""
     return [
         Block(m["code"], m["printed"], m["picture"], page.count("\n", 0, m.start("code")) + 1)
         for m in _PYTHON.finditer(page)
@@ -60,19 +60,19 @@ def blocks(page: str) -> list[Block]:
 
 
 def shell_lines(page: str) -> list[str]:
-    """The commands in the shell blocks of a page, one to a line."""
-    whole = (m[1].replace("\\\n", " ") for m in _SHELL.finditer(page))
-    return [line for block in whole for line in block.splitlines() if line[:1] not in ("", "#")]
+    """Return the commands in the shell blocks of a page."""
+    joined = (match[1].replace("\\\n", " ") for match in _SHELL.finditer(page))
+    return [line for block in joined for line in block.splitlines() if line[:1] not in ("", "#")]
 
 
 def run(path: Path) -> tuple[dict, list[Outcome]]:
-    """The names that a page defines, and what came of each of its blocks."""
+    """Run a page, and return the names that it defines and the outcome of each block."""
     import matplotlib.pyplot as plt
 
     names: dict = {"__name__": path.stem}
     outcomes = []
     for block in blocks(path.read_text()):
-        # Blank lines before the code make the lines of a traceback those of the page.
+        # Blank lines before the code give tracebacks the line numbers of the page.
         code = compile("\n" * (block.line - 1) + block.code, str(path), "exec")
         with redirect_stdout(StringIO()) as out:
             exec(code, names)
@@ -82,8 +82,8 @@ def run(path: Path) -> tuple[dict, list[Outcome]]:
     return names, outcomes
 
 
-def alike(first: str, second: str) -> bool:
-    """Whether two texts are the same but for rounding: machines differ in the last digits."""
+def equal_up_to_rounding(first: str, second: str) -> bool:
+    """Return whether two texts have the same words, and numbers that differ by rounding at most."""
     words = ["".join(_NUMBER.sub("#", text).split()) for text in (first, second)]
     numbers = [[float(n) for n in _NUMBER.findall(text)] for text in (first, second)]
     return words[0] == words[1] and all(
@@ -91,19 +91,19 @@ def alike(first: str, second: str) -> bool:
     )
 
 
-def written(page: str, outcomes: list[Outcome]) -> str:
-    """The page with what its blocks print in place of what stood there."""
-    found = iter(outcomes)
+def updated(page: str, outcomes: list[Outcome]) -> str:
+    """Return the page with the output of its blocks replaced by that of a run."""
+    remaining = iter(outcomes)
 
-    def replaced(match: re.Match) -> str:
-        now = next(found)
+    def replacement(match: re.Match) -> str:
+        outcome = next(remaining)
         if match["printed"] is None:
             return match[0]
         return match[0].replace(
-            f"```text\n{match['printed']}", f"```text\n{now.printed.rstrip()}\n"
+            f"```text\n{match['printed']}", f"```text\n{outcome.printed.rstrip()}\n"
         )
 
-    return _PYTHON.sub(replaced, page)
+    return _PYTHON.sub(replacement, page)
 
 
 def main() -> None:
@@ -117,7 +117,7 @@ def main() -> None:
         for block, outcome in zip(blocks(page), outcomes, strict=True):
             if block.picture:
                 outcome.figures[-1].savefig(path.parent / block.picture, dpi=110)
-        path.write_text(written(page, outcomes))
+        path.write_text(updated(page, outcomes))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""What the site computes while it is built: formulas, and options of the commands.
+"""Hooks that run while the site is built: formulas and the help of the commands.
 
-Formulas are drawn here, so that a page needs no script and nothing from another host. Options come
-from the command line itself, so that they cannot go stale.
+Formulas are drawn at build time, so that a page needs no script and nothing from other hosts. The
+help comes from the command line itself, so that it cannot become outdated.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ _PLACE = re.compile(r"\{\{ *(?P<kind>help|page) +(?P<name>[^{} ]+) *\}\}")
 
 
 def on_config(config: Any) -> Any:
-    """Let blocks fenced as `math` be drawn."""
+    """Draw blocks fenced as `math`."""
     fences = config.mdx_configs.setdefault("pymdownx.superfences", {})
     fences["custom_fences"] = [{"name": "math", "class": "math", "format": formulas}]
     return config
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put the commands' help and pages of the root in their places."""
-    return filled(markdown)
+    """Insert the help of commands and pages of the repository's root."""
+    return expanded(markdown)
 
 
 # -- formulas -----------------------------------------------------------------------------------
 
 
 def formulas(source: str, *_: Any, **__: Any) -> str:
-    """Lines of TeX, as far as matplotlib knows it, each as a drawing in the colour of the text."""
+    """Draw each line of TeX, as far as matplotlib supports it, in the colour of the text."""
     lines = [line for line in source.splitlines() if line.strip()]
     return f'<div class="math">{"".join(map(formula, lines))}</div>'
 
 
 @cache
 def formula(tex: str) -> str:
-    """One formula as SVG; its source is what a screen reader reads."""
+    """Return a formula as SVG, with its source as the text for screen readers."""
     from matplotlib import rc_context
     from matplotlib.font_manager import FontProperties
     from matplotlib.path import Path as Curve
@@ -71,29 +71,29 @@ def formula(tex: str) -> str:
 # -- other pages --------------------------------------------------------------------------------
 
 
-def filled(markdown: str) -> str:
-    """A page with `{{ help fit }}` and `{{ page CHANGELOG.md }}` replaced by what they name."""
+def expanded(markdown: str) -> str:
+    """Return a page with `{{ help fit }}` and `{{ page CHANGELOG.md }}` expanded."""
 
-    def value(match: re.Match) -> str:
+    def replacement(match: re.Match) -> str:
         if match["kind"] == "help":
             return help_of(match["name"])
-        # Links of a page of the repository's root begin there.
+        # Links in a page of the repository's root are relative to the root.
         return (ROOT / match["name"]).read_text().replace("](docs/", "](")
 
-    return _PLACE.sub(value, markdown)
+    return _PLACE.sub(replacement, markdown)
 
 
 # -- the command line ---------------------------------------------------------------------------
 
 
 def help_of(command: str) -> str:
-    """What `zigp COMMAND --help` prints, as a block."""
+    """Return the output of `zigp COMMAND --help` as a block."""
     from typer.testing import CliRunner
 
     from zigp.cli import app
 
-    typed = [] if command == "zigp" else [command]
-    told = CliRunner().invoke(app, [*typed, "--help"], prog_name="zigp")
-    if told.exit_code:
-        raise ValueError(f"zigp {command} --help failed: {told.output}")
-    return f"```text\n{told.output.strip()}\n```"
+    arguments = [] if command == "zigp" else [command]
+    result = CliRunner().invoke(app, [*arguments, "--help"], prog_name="zigp")
+    if result.exit_code:
+        raise ValueError(f"zigp {command} --help failed: {result.output}")
+    return f"```text\n{result.output.strip()}\n```"

@@ -1,4 +1,4 @@
-"""The command, typed as a user would."""
+"""The command line in a process of its own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from zigp.cli import app
+from zigp.cli.app import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -32,7 +32,7 @@ def table_rows(text: str, bar: str) -> dict[str, list[float]]:
 
 
 @pytest.mark.slow
-def test_demo_prints_scores_and_saves_a_figure_as_the_readme_says(tmp_path):
+def test_demo_saves_a_figure_and_prints_the_scores_of_the_readme(tmp_path):
     done = run("demo", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "zigp-demo" / "rain.png").stat().st_size > 20_000
@@ -46,39 +46,7 @@ def test_demo_prints_scores_and_saves_a_figure_as_the_readme_says(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_folder_that_cannot_be_made_is_said_in_a_sentence(tmp_path):
-    (tmp_path / "taken").write_text("")
-    done = run("demo", "--out", "taken/folder", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("Cannot write taken/folder/rain.png: ")
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.slow
-def test_a_figure_that_cannot_be_written_is_said_before_the_fit(tmp_path):
-    (tmp_path / "zigp-demo" / "rain.png").mkdir(parents=True)
-    done = run("demo", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("zigp-demo/rain.png exists and is of another kind.")
-
-
-def test_a_negative_seed_is_refused(tmp_path):
-    done = run("demo", "--seed", "-1", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-
-
-@pytest.mark.parametrize(
-    "command", ["fit", "predict", "evaluate", "simulate", "info", "demo", "reproduce"]
-)
-def test_help_shows_an_example(command):
-    told = CliRunner().invoke(app, [command, "--help"])
-    assert told.exit_code == 0
-    assert f"Example: zigp {command}" in told.output
-
-
-@pytest.mark.slow
-def test_what_was_compiled_serves_the_next_run(tmp_path, monkeypatch):
+def test_compiled_programs_serve_the_next_run(tmp_path, monkeypatch):
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert run("simulate", "--hours", "30", "--out", "rain.csv", cwd=tmp_path).returncode == 0
@@ -92,26 +60,17 @@ def test_what_was_compiled_serves_the_next_run(tmp_path, monkeypatch):
     assert kept[0] == kept[1]
 
 
-def test_the_version_is_that_of_the_package(tmp_path):
+def test_version_prints_the_version_of_the_package(tmp_path):
     done = run("--version", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, f"zigp {version('zigp')}\n")
 
 
-def test_ctrl_c_is_answered_with_a_word_and_leaves_nothing(tmp_path):
+def test_ctrl_c_ends_a_fit_and_leaves_no_files(tmp_path):
     assert run("simulate", "--hours", "30", "--out", "rain.csv", cwd=tmp_path).returncode == 0
-    typed = [
-        ZIGP,
-        "fit",
-        "rain.csv",
-        "--target",
-        "rain_mm",
-        "--steps",
-        "1000000",
-        "--out",
-        "m.zigp",
-    ]
+    command = "fit rain.csv --target rain_mm --steps 1000000 --out m.zigp"
+    typed = [ZIGP, *command.split()]
     with subprocess.Popen(typed, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-        process.stderr.readline()  # it has begun: inputs were not named
+        process.stderr.readline()  # the note that no inputs were named: the fit has begun
         process.send_signal(signal.SIGINT)
         said = process.stderr.read()
     assert process.returncode == 130
@@ -120,27 +79,14 @@ def test_ctrl_c_is_answered_with_a_word_and_leaves_nothing(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["rain.csv"]
 
 
-def test_a_closed_standard_output_is_told(tmp_path):
+def test_a_closed_standard_output_is_reported(tmp_path):
     typed = f"{ZIGP} simulate --stations 2 --hours 2 >&-"
     done = subprocess.run(typed, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr == "Standard output is closed: choose a file as --out.\n"
 
 
-@pytest.mark.slow
-def test_reproduce_says_where_the_data_are_missing(tmp_path):
-    (tmp_path / "empty").mkdir()
-    done = run("reproduce", "toy", "--data-dir", "empty", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 1
-    assert done.stderr.startswith("empty holds none of toy.csv, toydata.mat.")
-    assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_reproduce_does_not_overwrite_results(tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out" / "results.json").write_text("mine")
-    done = run("reproduce", "toy", "--out", "out", cwd=tmp_path)
-    assert done.returncode == 1
-    assert "or add --resume or --force" in done.stderr
-    assert (tmp_path / "out" / "results.json").read_text() == "mine"
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_opens_with_its_line_in_the_list(command):
+    shown = CliRunner().invoke(app, [command, "--help"]).output
+    assert f"\n\n  {COMMANDS[command]}\n" in shown

@@ -12,7 +12,7 @@ import xarray as xr
 
 from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.data.grids import as_cells, axes_of
-from zigp.models.predictions import block_of
+from zigp.models.predictions import block_shape
 
 QUICK = {"steps": 15, "n_inducing": {"time": 6, "lat": 4, "lon": 3}}
 
@@ -79,7 +79,7 @@ def test_a_dataset_answers_cell_by_cell_what_rows_answer(fitted):
     ],
 )
 def test_blocks_hold_no_more_cells_than_asked_for(shape, cells, block):
-    assert block_of(shape, cells) == block
+    assert block_shape(shape, cells) == block
 
 
 @pytest.mark.slow
@@ -245,7 +245,7 @@ def test_coordinates_in_chunks_of_their_own_do_no_harm(fitted):
 
 
 def test_questions_about_rows_are_not_answered_for_lattices(fitted):
-    with pytest.raises(ValueError, match="takes rows; ask predict_lattice about a lattice"):
+    with pytest.raises(ValueError, match="takes rows; use predict_lattice for a lattice"):
         fitted.prob_on(cube())
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import arviz_base
 import numpy as np
 import pandas as pd
 import pytest
@@ -78,7 +77,6 @@ def test_rows_whose_observation_is_missing_are_left_out():
     for check in (diagnostics.coverage, diagnostics.reliability):
         pd.testing.assert_frame_equal(check(truth, X, gaps), check(truth, here, seen))
     assert diagnostics.score_table(truth, X, gaps) == diagnostics.score_table(truth, here, seen)
-    assert diagnostics.morans_i(gaps, X) == diagnostics.morans_i(seen, here)
     frame = pd.DataFrame(X, columns=["x"])
     pd.testing.assert_frame_equal(
         diagnostics.coverage(truth, frame, gaps), diagnostics.coverage(truth, here, seen)
@@ -129,26 +127,6 @@ def test_a_resolution_brings_the_scores_of_rounded_values():
     assert diagnostics.score_table(Truth(off=0.5), X, rounded, 0.1)["pit_distance"] > 0.1
     cells = Truth().prob_below(X, rounded + 0.05) - Truth().prob_below(X, rounded - 0.05)
     assert found["nlpd"] == pytest.approx(-np.mean(np.log(cells)))
-
-
-def test_morans_i_finds_what_neighbours_share():
-    rng = np.random.default_rng(4)
-    where = rng.uniform(0, 10, size=(400, 2))
-    noise, wave = rng.normal(size=400), np.sin(where[:, 0])
-    nothing, something = (diagnostics.morans_i(r, where) for r in (noise, wave + 0.5 * noise))
-    assert abs(nothing.value - nothing.expected) < 0.1
-    assert nothing.p > 0.02
-    assert something.value > 0.4
-    assert something.p == pytest.approx(1 / 200)
-    assert "something is left" in str(something)
-
-
-def test_morans_i_is_the_formula():
-    values, where = np.array([1.0, 2.0, 4.0, 8.0]), np.array([0.0, 1.0, 3.0, 7.0])
-    nearest = [1, 0, 1, 2]
-    z = values - values.mean()
-    expected = np.sum(z * z[nearest]) / np.sum(z**2)
-    assert diagnostics.morans_i(values, where, neighbours=1).value == pytest.approx(expected)
 
 
 # -- folds ----------------------------------------------------------------------------------------
@@ -229,13 +207,3 @@ def test_every_fold_is_fitted_and_scored():
         SparseGPRegressor(steps=5, n_inducing=6), TABLE, y, LeaveOneGroupOut(), TABLE["east"]
     )
     assert len(by_site) == 3
-
-
-@pytest.mark.slow
-def test_arviz_reads_the_export():
-    X = np.linspace(0, 6, 30)[:, None]
-    y = np.maximum(np.sin(X[:, 0]), 0)
-    model = ZeroInflatedGPRegressor(steps=5, n_inducing=15).fit(X, y)
-    data = arviz_base.from_dict(diagnostics.arviz_groups(model, X, y, n_samples=20))
-    assert data["posterior_predictive"]["y"].shape == (1, 20, 30)
-    np.testing.assert_array_equal(data["observed_data"]["y"], y)

@@ -1,8 +1,7 @@
-"""The documentation: its code runs and prints what it says, its commands exist, its site builds."""
+"""The code of the documentation runs, its commands and links exist, and its site builds."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -14,154 +13,107 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import zigp
 from zigp.cli import app
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "tools"))
 
-from blocks import alike, blocks, run, shell_lines
+import measured
+from blocks import blocks, equal_up_to_rounding, run, shell_lines
+from docstrings import public
 from hooks import formula
-from measured import renewed
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = sorted(DOCS.rglob("*.md"))
-WITH_CODE = [page for page in PAGES if blocks(page.read_text())]
-# Pictures that no page draws: `zigp demo` draws the first, benchmarks the others.
+PAGES = {page.relative_to(DOCS).with_suffix("").as_posix(): page for page in DOCS.rglob("*.md")}
+WITH_CODE = sorted(name for name, page in PAGES.items() if blocks(page.read_text()))
+# Pictures that `zigp demo` and the benchmarks draw.
 BY_SCRIPTS = {"convergence", "demo", "streaming", "calibration", "calibration-rain"}
 
 
-def name_of(page: Path) -> str:
-    return page.relative_to(DOCS).with_suffix("").as_posix()
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("page", WITH_CODE, ids=name_of)
-def test_code_in_pages_runs_and_prints_and_draws_what_it_says(page, tmp_path, monkeypatch):
+@pytest.mark.parametrize("name", WITH_CODE)
+def test_code_runs_and_prints_and_draws_what_the_page_shows(name, tmp_path, monkeypatch):
     import matplotlib
 
     matplotlib.use("agg")
     monkeypatch.chdir(tmp_path)
-    _, outcomes = run(page)
-    for block, outcome in zip(blocks(page.read_text()), outcomes, strict=True):
-        place = f"{name_of(page)}, line {block.line}"
-        said = outcome.printed
-        assert alike(block.printed or "", said), f"{place} prints\n{said}"
+    _, outcomes = run(PAGES[name])
+    for block, outcome in zip(blocks(PAGES[name].read_text()), outcomes, strict=True):
+        place = f"{name}, line {block.line}"
+        printed = outcome.printed
+        assert equal_up_to_rounding(block.printed or "", printed), f"{place} prints\n{printed}"
         assert bool(block.picture) == bool(outcome.figures), f"{place}: pictures"
 
 
-def test_pages_with_code_are_those_we_know():
-    """A page whose code is not found would not be run either."""
-    assert {name_of(page) for page in WITH_CODE} >= {
-        "choosing", "coming-from", "getting-started", "index", "model", "predictions",
-        "tutorials/catches", "tutorials/network", "tutorials/rain",
-    }  # fmt: skip
-    for page in PAGES:
-        assert page.read_text().count("```python\n") == len(blocks(page.read_text())), page
+def test_every_python_block_is_found():
+    for page in PAGES.values():
+        text = page.read_text()
+        assert text.count("```python\n") == len(blocks(text)), page
 
 
-def test_every_picture_is_drawn_by_a_page_and_shown_in_one():
-    shown = {
-        (page.parent / link).resolve()
-        for page in PAGES
-        for link in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text())
-    }
-    drawn = {
-        (page.parent / block.picture).resolve()
-        for page in PAGES
-        for block in blocks(page.read_text())
-        if block.picture
-    }
-    kept = {path.resolve() for path in (DOCS / "images").iterdir() if path.name != "icon.svg"}
-    assert shown == kept
+def test_every_picture_is_shown_and_drawn_by_a_page_or_a_script():
+    shown, drawn = set(), set()
+    for page in PAGES.values():
+        text = page.read_text()
+        shown |= {(page.parent / link).resolve() for link in re.findall(r"!\[.*?\]\((.+?)\)", text)}
+        drawn |= {(page.parent / b.picture).resolve() for b in blocks(text) if b.picture}
+    assert shown == {p.resolve() for p in (DOCS / "images").iterdir() if p.name != "icon.svg"}
     assert {path.stem for path in shown - drawn} == BY_SCRIPTS
 
 
-def test_numbers_that_differ_are_told_apart():
-    assert alike("RMSE 0.52, 3 of 4\n", "RMSE  0.521, 3 of 4")
-    assert not alike("RMSE 0.52", "RMSE 0.62")
-    assert not alike("RMSE 0.52", "MAE 0.52")
-    assert not alike("True", "")
+def test_numbers_that_differ_are_distinguished():
+    assert equal_up_to_rounding("RMSE 0.52, 3 of 4\n", "RMSE  0.521, 3 of 4")
+    for other in ("RMSE 0.62", "MAE 0.52", ""):
+        assert not equal_up_to_rounding("RMSE 0.52", other)
 
 
 # -- commands -----------------------------------------------------------------------------------
 
 
-def commands() -> list[tuple[str, list[str]]]:
-    return [
-        (name_of(page), shlex.split(line))
-        for page in PAGES
-        for line in shell_lines(page.read_text())
-    ]
-
-
-def options_of(command: str) -> set[str]:
-    told = CliRunner().invoke(app, [command, "--help"])
-    assert told.exit_code == 0, f"zigp {command}: {told.output}"
-    return set(re.findall(r"(?<![\w-])--?[a-z][a-z-]*", told.output))
+def help_of(*command: str) -> str:
+    result = CliRunner().invoke(app, [*command, "--help"])
+    assert result.exit_code == 0, f"zigp {command}: {result.output}"
+    return result.output
 
 
 def test_commands_in_pages_exist_with_their_options():
-    typed = commands()
-    assert len(typed) > 10
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    for page, (program, *words) in typed:
+    commands = [
+        (name, *shlex.split(line))
+        for name, page in PAGES.items()
+        for line in shell_lines(page.read_text())
+    ]
+    assert len(commands) > 10
+    for name, program, command, *arguments in commands:
+        assert program in ("make", "zigp"), name
         if program == "make":
-            assert words[0] in targets, page
-            continue
-        assert program == "zigp", page
-        if words == ["--help"]:
-            continue
-        given = {word for word in words if word.startswith("--")}
-        assert given <= options_of(words[0]), f"{page}: zigp {' '.join(words)}"
+            assert command in targets, name
+        elif command != "--help":
+            options = {word for word in arguments if word.startswith("--")}
+            known = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", help_of(command)))
+            assert options <= known, f"{name}: zigp {command}"
 
 
 def test_every_command_has_its_help_on_the_page():
-    told = CliRunner().invoke(app, ["--help"]).output
-    names = re.findall(r"^  ([a-z]+) ", told[told.index("Commands") :], re.M)
+    overview = help_of()
+    names = re.findall(r"^  ([a-z]+) ", overview[overview.index("Commands") :], re.M)
     assert {"fit", "predict", "evaluate"} < set(names)
-    page = (DOCS / "command-line.md").read_text()
+    page = PAGES["command-line"].read_text()
     assert [name for name in names if f"{{{{ help {name} }}}}" not in page] == []
 
 
-# -- tables and numbers -------------------------------------------------------------------------
+# -- numbers, formulas, names -------------------------------------------------------------------
 
 
-def settings_listed() -> dict[str, dict[str, str]]:
-    """The settings and defaults of each table of the page, by the heading above it."""
-    found: dict[str, dict[str, str]] = {}
-    heading = ""
-    for line in (DOCS / "api" / "settings.md").read_text().splitlines():
-        if line.startswith("#"):
-            heading = line.lstrip("# ")
-        if row := re.match(r"\| `(\w+)` \| `(.*?)` \|", line):
-            found.setdefault(heading, {})[row[1]] = row[2]
-    return found
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["ZeroInflatedGPRegressor", "HurdleGPRegressor", "GPNetworkRegressor", "SparseGPRegressor"],
-)
-def test_the_page_of_settings_lists_them_all_with_their_defaults(name):
-    listed = settings_listed()
-    fields = dataclasses.fields(getattr(zigp, name))
-    expected = {field.name: repr(field.default) for field in fields}
-    assert listed["Settings"] | listed.get(name, {}) == expected
-
-
-def test_measured_numbers_are_read_from_the_results():
-    result = json.loads((ROOT / "benchmarks" / "results" / "gradient.json").read_text())
-    number = f"{result['ratio']:.2f}<!-- gradient > ratio:.2f --> of it"
-    assert renewed("7<!-- gradient > ratio:.2f --> of it") == number
+def test_measured_numbers_are_those_of_the_results():
+    ratio = json.loads((measured.RESULTS / "gradient.json").read_text())["ratio"]
+    marked = "<!-- gradient > ratio:.2f -->"
+    assert measured.updated(f"7{marked} of it") == f"{ratio:.2f}{marked} of it"
     with pytest.raises(KeyError, match="ratios"):
-        renewed("7<!-- gradient > ratios -->")
-
-
-def test_measured_numbers_in_pages_are_those_of_the_results():
-    pages = [page.read_text() for page in sorted((ROOT / "docs").rglob("*.md"))]
+        measured.updated("7<!-- gradient > ratios -->")
+    pages = [page.read_text() for page in PAGES.values()]
     assert sum(" > " in page and "<!-- " in page for page in pages) >= 2
-    assert [page for page in pages if renewed(page) != page] == []
+    assert [page for page in pages if measured.updated(page) != page] == []
 
 
 def test_formulas_are_drawings_with_their_source():
@@ -170,59 +122,52 @@ def test_formulas_are_drawings_with_their_source():
     assert 'fill="currentColor"' in drawn
 
 
+def test_the_tests_that_pages_name_exist():
+    named = {
+        path
+        for page in PAGES.values()
+        for path in re.findall(r"`(tests/[\w/]+\.py)`", page.read_text())
+    }
+    assert len(named) > 10
+    assert [path for path in named if not (ROOT / path).is_file()] == []
+
+
 # -- the site -----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
+    """The pages of the site, built strictly, as text by their path."""
     folder = tmp_path_factory.mktemp("site")
     build = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
-    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # an advertisement of the theme's
+    quiet = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # an advertisement of the theme
     done = subprocess.run(build, cwd=ROOT, capture_output=True, text=True, env=quiet)
     assert done.returncode == 0, done.stderr
     assert "WARNING" not in done.stderr
-    return folder
+    return {page: page.read_text() for page in folder.rglob("*.html") if page.name != "404.html"}
 
 
 @pytest.mark.slow
-def test_the_site_has_every_page_and_loads_nothing_from_elsewhere(site):
-    built = {page.relative_to(site).with_suffix("").as_posix() for page in site.rglob("*.html")}
-    assert built - {"404"} == {name_of(page) for page in PAGES}
+def test_the_site_has_every_page_and_loads_nothing_from_other_hosts(site):
+    root = next(page.parent for page in site if page.stem == "getting-started")
+    assert {page.relative_to(root).with_suffix("").as_posix() for page in site} == PAGES.keys()
     loading = r"<(?:script|img|link|iframe)\b[^>]*?(?:src|href)=[\"']?(?:https?:)?//[^\"' >]+"
-    for page in site.rglob("*.html"):
-        assert re.findall(loading, page.read_text()) == [], page
+    assert [page for page, text in site.items() if re.search(loading, text)] == []
 
 
 @pytest.mark.slow
 def test_links_within_the_site_lead_somewhere(site):
-    """Also those in docstrings, and to places within pages."""
-    for page in site.rglob("*.html"):
-        if page.name == "404.html":
-            continue
-        for link in re.findall(r'href="([^":]*)"', page.read_text()):
+    """Links in docstrings and to places within pages are included."""
+    for page, text in site.items():
+        for link in re.findall(r'href="([^":]*)"', text):
             target, _, anchor = link.partition("#")
-            found = (page.parent / target) if target else page
-            assert found.exists(), f"{page.name}: {link}"
-            if anchor and found.suffix == ".html":
-                assert f'id="{anchor}"' in found.read_text(), f"{page.name}: {link}"
+            path = (page.parent / target).resolve() if target else page
+            assert path.exists(), f"{page.name}: {link}"
+            if anchor and path in site:
+                assert f'id="{anchor}"' in site[path], f"{page.name}: {link}"
 
 
 @pytest.mark.slow
 def test_every_public_name_is_in_the_reference(site):
-    reference = "".join(page.read_text() for page in (site / "api").glob("*.html"))
-    modules = ("datasets", "diagnostics", "kernels", "plots", "special")
-    names = [f"zigp.{m}.{n}" for m in modules for n in getattr(zigp, m).__all__]
-    names += [
-        f"zigp.estimators.{n}.fit" for n in zigp.__all__ if n.endswith(("Regressor", "Classifier"))
-    ]
-    assert [name for name in names if f'id="{name}"' not in reference] == []
-
-
-def test_the_tests_that_the_page_of_reliability_names_are_there():
-    page = (DOCS / "reliability.md").read_text()
-    files = {path.name: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
-    named = set(re.findall(r"`(test_\w+)`", page))
-    assert len(named) > 25
-    every = "\n".join(files.values())
-    assert sorted(name for name in named if f"def {name}(" not in every) == []
-    assert set(re.findall(r"`(test_\w+\.py)`", page)) <= files.keys()
+    reference = "".join(text for page, text in site.items() if page.parent.name == "api")
+    assert [one.name for one in public() if f'id="{one.name}"' not in reference] == []

@@ -1,9 +1,8 @@
-"""scikit-learn's own checks of the estimators, and its tools around them."""
+"""Estimators pass scikit-learn's checks and work with its tools."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,7 @@ import pytest
 import sklearn
 from distributed import Client, LocalCluster
 from joblib import Parallel, delayed, parallel_config
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.ensemble import StackingRegressor
 from sklearn.linear_model import LinearRegression
@@ -29,13 +28,15 @@ from zigp import (
 )
 
 SMALL = {"steps": 200, "n_inducing": 8, "learning_rate": 0.1}
-PLAIN = SparseGPRegressor(**SMALL)
-CLASSIFIER, HURDLE = SparseGPClassifier(**SMALL), HurdleGPRegressor(**SMALL)
-ZERO_INFLATED = ZeroInflatedGPRegressor(**SMALL)
-NETWORK = GPNetworkRegressor(1, **SMALL | {"n_inducing": 6}, n_restarts=1)
-HEAVIER = [CLASSIFIER, HURDLE, ZERO_INFLATED, NETWORK]
-# Most checks fit two or three columns. These fit other numbers, each with programs of its own to
-# compile, and run with the slow tests, as all checks do of the models that take longer.
+ESTIMATORS = [
+    SparseGPRegressor(**SMALL),
+    SparseGPClassifier(**SMALL),
+    HurdleGPRegressor(**SMALL),
+    ZeroInflatedGPRegressor(**SMALL),
+    GPNetworkRegressor(1, **SMALL | {"n_inducing": 6}, n_restarts=1),
+]
+# Most checks fit two or three columns. These fit other numbers of columns, which compiles other
+# programs, so they are slow tests, as are all checks of the models that take longer.
 OTHER_COLUMNS = {
     "check_dtype_object",
     "check_estimators_dtypes",
@@ -53,53 +54,19 @@ OTHER_COLUMNS = {
 }
 
 
-def checks(estimator: BaseEstimator, slow: Collection[str] = ()) -> pytest.MarkDecorator:
-    """scikit-learn's checks of an estimator, some of them with the slow tests."""
-    cases = []
-    for one, check in estimator_checks_generator(estimator):
-        name = check.func.__name__
-        marks = [pytest.mark.slow] if name in slow else []
-        cases.append(pytest.param(one, check, id=name, marks=marks))
-    return pytest.mark.parametrize(("estimator", "check"), cases)
+def case(estimator, check):
+    """One of scikit-learn's checks of one estimator, marked as slow where it compiles much."""
+    name, kind = check.func.__name__, type(estimator)
+    marks = [pytest.mark.slow] * (kind is not SparseGPRegressor or name in OTHER_COLUMNS)
+    return pytest.param(estimator, check, id=f"{kind.__name__}-{name}", marks=marks)
 
 
-class TestPlain:  # a class runs in one process, so that what it compiles is compiled once
-    @checks(PLAIN, OTHER_COLUMNS)
-    def test_scikit_learns_checks(self, estimator, check):
-        check(estimator)
+CHECKS = [case(*one) for each in ESTIMATORS for one in estimator_checks_generator(each)]
 
 
-@pytest.mark.slow
-class TestClassifier:
-    @checks(CLASSIFIER)
-    def test_scikit_learns_checks(self, estimator, check):
-        check(estimator)
-
-
-@pytest.mark.slow
-class TestHurdle:
-    @checks(HURDLE)
-    def test_scikit_learns_checks(self, estimator, check):
-        check(estimator)
-
-
-@pytest.mark.slow
-class TestZeroInflated:
-    @checks(ZERO_INFLATED)
-    def test_scikit_learns_checks(self, estimator, check):
-        check(estimator)
-
-
-@pytest.mark.slow
-class TestNetwork:
-    @checks(NETWORK)
-    def test_scikit_learns_checks(self, estimator, check):
-        check(estimator)
-
-
-def test_checks_with_other_columns_are_known_to_scikit_learn():
-    names = {check.func.__name__ for one in HEAVIER for _, check in estimator_checks_generator(one)}
-    assert names >= OTHER_COLUMNS
+@pytest.mark.parametrize(("estimator", "check"), CHECKS)
+def test_estimators_pass_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)
 
 
 RNG = np.random.default_rng(0)
@@ -110,7 +77,7 @@ FIT = {"steps": 30, "n_inducing": 8}
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make", [SparseGPRegressor, ZeroInflatedGPRegressor, HurdleGPRegressor])
-def test_weights_are_repetitions_in_the_bound(make):
+def test_sample_weights_count_as_repetitions_in_the_bound(make):
     weight = np.tile([0, 1, 2], 30)
     model = make(**FIT).fit(X, Y, sample_weight=weight)
     again = np.repeat(np.arange(90), weight)
@@ -119,7 +86,7 @@ def test_weights_are_repetitions_in_the_bound(make):
 
 
 @pytest.mark.slow
-def test_models_work_inside_pipelines_searches_and_stacks():
+def test_estimators_work_in_pipelines_searches_and_stacks():
     scaled = make_pipeline(StandardScaler(), ZeroInflatedGPRegressor(**FIT))
     assert np.isfinite(cross_val_score(scaled, X, Y, cv=2)).all()
     search = GridSearchCV(SparseGPRegressor(**FIT), {"kernel": ["matern12", "matern32"]}, cv=2)
@@ -135,7 +102,7 @@ def test_models_work_inside_pipelines_searches_and_stacks():
 
 
 @pytest.mark.slow
-def test_group_splitters_and_weights_reach_the_model():
+def test_metadata_routing_passes_groups_and_sample_weights():
     groups = (X["a"] // 2).astype(int)
     with sklearn.config_context(enable_metadata_routing=True):
         model = SparseGPRegressor(**FIT)
@@ -146,7 +113,7 @@ def test_group_splitters_and_weights_reach_the_model():
 
 
 @pytest.mark.slow
-def test_models_cross_processes_and_pickles():
+def test_fitted_models_can_be_pickled_and_used_in_other_processes():
     model = ZeroInflatedGPRegressor(**FIT).fit(X, Y)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
@@ -161,8 +128,8 @@ def restart(seed: int) -> GPNetworkRegressor:
 
 
 @pytest.mark.slow
-def test_folds_and_restarts_on_a_cluster_are_those_without_it():
-    def found() -> list[np.ndarray]:
+def test_folds_and_restarts_on_a_dask_cluster_agree_with_local_ones():
+    def scores() -> list[np.ndarray]:
         fits = Parallel()(delayed(restart)(seed) for seed in range(2))
         return [
             cross_val_score(ZeroInflatedGPRegressor(**FIT), X, Y, cv=2),

@@ -19,7 +19,7 @@ from fuzz.running import in_process, listing
 from markupsafe import escape
 
 from zigp import SparseGPRegressor, ZeroInflatedGPRegressor, load
-from zigp.cli.models import ModelError
+from zigp.cli.errors import ModelError
 from zigp.cli.predicting import _tell_of_nonsense
 from zigp.estimators import persistence
 
@@ -238,7 +238,7 @@ def test_text_from_data_stays_text_in_the_report(tmp_path):
         )
         header["content"]["learned"] = json.loads(learned)
         made = {"dict": [["command", {"list": ["zigp", "fit", script]}]]}
-        header["content"]["learned"]["made_by_"] = made
+        header["content"]["learned"]["origin_"] = made
 
     (tmp_path / "m.zigp").write_bytes(_changed(rename))
     table = rain().rename(columns={"lat": script, "rain_mm": image})
@@ -329,7 +329,7 @@ def test_a_file_name_that_is_no_text_is_fitted_and_kept(tmp_path):
     words = "fit \udcff.csv --target rain_mm --model gp --inducing 3 --steps 1 --out m.zigp --quiet"
     answer = in_process(words.split(" "), tmp_path)
     assert answer.code == 0, answer.said
-    assert load(tmp_path / "m.zigp").made_by_["command"][2] == "?.csv"
+    assert load(tmp_path / "m.zigp").origin_["command"][2] == "?.csv"
 
 
 def test_times_before_all_years_are_told(tmp_path):
@@ -432,22 +432,19 @@ def test_amounts_that_cannot_be_scored_are_told_before_the_report(tmp_path):
 
 def test_a_signal_that_is_to_be_ignored_is(tmp_path, monkeypatch):
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    monkeypatch.setattr(
-        "zigp.cli.describing.described", lambda *_, **__: signal.raise_signal(signal.SIGHUP) or "on"
-    )
+    monkeypatch.setattr("zigp.cli.info._described", lambda _: signal.raise_signal(signal.SIGHUP))
     try:
-        answer = in_process(["info", "m.zigp"], tmp_path)
+        answer = in_process(["info", "m.zigp", "--json"], tmp_path)
     finally:
         signal.signal(signal.SIGHUP, before)
-    assert (answer.code, answer.out) == (0, "on\n")
+    assert (answer.code, answer.out) == (0, "null\n")
 
 
 def test_warnings_are_lines_without_a_place_in_the_code(tmp_path, monkeypatch):
     import warnings
 
-    def warned(*_, **__):
+    def warned(_):
         warnings.warn("Half of it\nis missing.", UserWarning, stacklevel=1)
-        return "{}"
 
-    monkeypatch.setattr("zigp.cli.describing.described", warned)
-    assert in_process(["info", "m.zigp"], tmp_path).said == "Half of it is missing.\n"
+    monkeypatch.setattr("zigp.cli.info._described", warned)
+    assert in_process(["info", "m.zigp", "--json"], tmp_path).said == "Half of it is missing.\n"

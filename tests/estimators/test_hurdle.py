@@ -137,7 +137,7 @@ def test_warm_start_goes_on_from_both_parts_with_the_settings_of_now():
     assert model.set_params(steps=70).fit(X, y).elbo(X, y) > before
     assert model.n_iter_ == 70
     assert first.n_iter_ == 60  # the parts it started from are as they were
-    with pytest.raises(ValueError, match="warm_start goes on from the fitted model, but kernel"):
+    with pytest.raises(ValueError, match="continues to train the fitted model, but kernel"):
         model.set_params(kernel="matern12").fit(X, y)
 
 

@@ -109,7 +109,7 @@ UNITS = {  # trouble: what the prediction of a plain fit is multiplied by
 }
 SAID = {
     "inducing points that nearly coincide": "have collapsed onto each other: fewer would do",
-    "length-scales that collapse": "faster than can be seen",
+    "length-scales that collapse": "faster than the inducing points resolve",
     "length-scales that explode": "hardly varies with",
     "an outlier of a million times the median": "The largest value of y is 1e+06 times the median",
 }

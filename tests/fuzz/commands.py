@@ -1,12 +1,59 @@
-"""Command lines and files of options that nobody meant."""
+"""Commands that read the files of a case, and command lines with odd words and options."""
 
-from __future__ import annotations
-
+from collections.abc import Iterator
 from pathlib import Path
 
+from zigp.cli.app import loaded
+
+from .damage import TEXT, spoiled
 from .material import Dice, cube, hauls, odd_text, put_model, rain
 
-__all__ = ["command_line", "toml"]
+_SMALL = "--steps 1 --quiet --out m.zigp"
+_PREDICT = "predict {model} {data} --out {out}"
+_EVALUATE = "evaluate {data} --target rain_mm {roles} --models zero --cv 2"
+_REPORT = "report {model} --data {data} --quick --out r.html"
+_DRAWS = "simulate --model {model} --data {data} --draws 2 --out p.csv"
+_FIT = "fit {data} --target rain_mm --inputs lat,lon,hour --inducing 3"
+# Of what reads a table, a lattice or a model: quick commands and others, and what to fill in.
+_COMMANDS = {
+    "table": {
+        "quick": (_PREDICT, _PREDICT, f"{_PREDICT} --chunk-rows 5", _EVALUATE, _EVALUATE),
+        "other": (f"{_FIT} --model gp {_SMALL}", f"{_FIT} {_SMALL}", _REPORT, _DRAWS),
+        "out": ("p.csv", "p.csv", "p.csv.gz", "p.tsv", "p.parquet", "-"),
+        "roles": (
+            "--inputs lat,lon,hour", "--space lat,lon --time hour", "--inputs lat,lon --time hour",
+            "--inputs lat --category lon --time hour", "--inputs lat,lon --exposure hour", "",
+        ),
+        "model": ("ready",) * 6 + ("plain", "class", "hurdle", "network", "hauls", "hauls"),
+    },
+    "lattice": {
+        "quick": (_PREDICT, _EVALUATE),
+        "other": (f"fit {{data}} --target rain_mm {{roles}} --model gp {_SMALL}",),
+        "out": ("p.nc", "p.zarr", "p.csv", "-"),
+        "roles": ("", "", "--time time", "--space time,x", "--exposure area", "--inputs x"),
+        "model": ("ready", "cube", "cube", "cube", "class", "hurdle"),
+    },
+    "model": {
+        "quick": ("info {model}", "info {model} --json", _PREDICT, _PREDICT),
+        "other": (_REPORT, _DRAWS),
+        "out": ("p.csv",),
+        "roles": ("",),
+    },
+}  # fmt: skip
+
+
+def command_for(rng: Dice, kind: str, path: Path) -> list[str]:
+    """Return a command that reads a table, a lattice or a model, with what else it needs."""
+    of = _COMMANDS[kind]
+    data, model = "data.csv", path.name
+    if kind != "model":
+        data, model = model, put_model(path.parent, rng.choice(of["model"][: rng.quick or None]))
+    command = rng.choice(of["quick" if rng.quick or rng.random() < 0.85 else "other"])
+    out, roles = rng.choice(of["out"]), rng.choice(of["roles"])
+    return command.format(data=data, model=model, out=out, roles=roles).split()
+
+
+# -- odd words ------------------------------------------------------------------------------------
 
 _NUMBERS = (
     "0", "-1", "1", "2", "-0", "1.5", "nan", "inf", "-inf", "1e400", "1e-400", "9" * 30, "9" * 5000,
@@ -23,63 +70,33 @@ _PATHS = (
     "\udcff.csv", "$(touch x)", "../" * 40 + "nowhere/p.csv", "p.nc", "p.zarr", "p.parquet",
     "r.html",
 )  # fmt: skip
-_OPTIONS = {
-    "--target": (*_COLUMNS, "rain_mm", "rain_mm", "rain_mm", "catch"),
-    "--space": _COLUMNS,
-    "--time": _COLUMNS,
-    "--inputs": _COLUMNS,
-    "--category": _COLUMNS,
-    "--gate-inputs": _COLUMNS,
-    "--exposure": _COLUMNS,
-    "--model": ("zigp", "gp", "hurdle", "ready.zigp", "svm", ""),
-    "--models": ("zero", "gp", "zero,zero", "", ",", "tree", "zero,tree"),
-    "--likelihood": ("auto", "zip", "zinb", "gaussian", "gated", "poisson"),
-    "--kernel": ("matern12", "linear", "rbf"),
-    "--inducing": (
+_COUNTS = ("0", "-1", "2", "x", "1000000000000", "9" * 30)
+_VALUES = {  # of options; others get numbers
+    **dict.fromkeys(("space", "time", "inputs", "category", "gate-inputs", "exposure"), _COLUMNS),
+    **dict.fromkeys(("data", "from", "config", "out"), _PATHS),
+    **dict.fromkeys(("draws", "hours", "stations"), _COUNTS),
+    "target": (*_COLUMNS, "rain_mm", "rain_mm", "rain_mm", "catch"),
+    "model": ("zigp", "gp", "hurdle", "ready.zigp", "svm", ""),
+    "models": ("zero", "gp", "zero,zero", "", ",", "tree", "zero,tree"),
+    "likelihood": ("auto", "zip", "zinb", "gaussian", "gated", "poisson"),
+    "kernel": ("matern12", "linear", "rbf"),
+    "inducing": (
         *_NUMBERS, "lat=2", "lat,lon=2,hour=3", "space=2,time=2", "=3", "lat=", "lat=-1", "lat=²",
         "a=1,a=2", ",=,",
     ),
-    "--max-seconds": _NUMBERS,
-    "--batch-size": _NUMBERS,
-    "--seed": _NUMBERS,
-    "--dtype": ("float32", "float64", "float16", "int"),
-    "--device": ("cpu", "gpu", "tpu"),
-    "--level": (*_NUMBERS, "0.5"),
-    "--below": _NUMBERS,
-    "--prefix": ("p_", "", "../", "a\nb", "lat", "\x1b[31m"),
-    "--chunk-rows": _NUMBERS,
-    "--cv": _NUMBERS,
-    "--resolution": _NUMBERS,
-    "--draws": ("0", "-1", "2", "x", "1000000000000", "9" * 30),
-    "--hours": ("0", "-1", "2", "x", "1000000000000", "9" * 30),
-    "--stations": ("0", "-1", "2", "x", "1000000000000", "9" * 30),
-    "--data": _PATHS,
-    "--from": _PATHS,
-    "--config": _PATHS,
-    "--out": _PATHS,
-    "--quick": (),
-    "--quiet": (),
-    "--force": (),
-    "--json": (),
-    "--cv-random": (),
-    "--write-config": (),
-    "--resume": (),
-    "--checkpoint-seconds": (*_NUMBERS, "1e-300"),
-    "--checkpoint-steps": _NUMBERS,
-    "--method": ("natural", "adam", "newton", ""),
-    "--stream": (),
-    "--no-stream": (),
-    "--passes": ("0", "-1", "1", "0.5", "nan", "inf", "1e400", "x", ""),
-    "--divide": ("data", "one", "all", ""),
-    "--distributed": (),
-    "--num-processes": _NUMBERS,  # never with the two that belong to it: nobody else would come
-    "--colour": ("red",),
-    "--\u202eemit": (),
-    "-x": (),
-    "--": (),
+    "dtype": ("float32", "float64", "float16", "int"),
+    "device": ("cpu", "gpu", "tpu"),
+    "level": (*_NUMBERS, "0.5"),
+    "prefix": ("p_", "", "../", "a\nb", "lat", "\x1b[31m"),
+    "method": ("natural", "adam", "newton", ""),
+    "passes": ("0", "-1", "1", "0.5", "nan", "inf", "1e400", "x", ""),
+    "divide": ("data", "one", "all", ""),
 }  # fmt: skip
+# Left out: what takes long, prints a traceback on request, or waits for other processes.
+_LEFT_OUT = ("steps", "debug", "coordinator", "process-id")
+_UNKNOWN = (["--colour", "red"], ["--\u202eemit"], ["-x"], ["--"], ["--no-stream"])
 _SOUND = {
-    "fit": "fit rain.csv --target rain_mm --steps 1 --quiet --out m.zigp",
+    "fit": f"fit rain.csv --target rain_mm {_SMALL}",
     "predict": "predict ready.zigp rain.csv --out p.csv",
     "evaluate": "evaluate rain.csv --target rain_mm --models zero --cv 2",
     "simulate": "simulate --stations 2 --hours 2 --out p.csv",
@@ -87,21 +104,23 @@ _SOUND = {
     "info": "info ready.zigp",
     "report": "report ready.zigp --data rain.csv --quick --out r.html",
 }
-_QUICK = ("predict", "evaluate", "simulate", "info")
-_OF_COMMAND = {
-    "fit": "target space time inputs category gate-inputs exposure model likelihood kernel "
-    "inducing max-seconds batch-size seed dtype device from config write-config force out resume "
-    "checkpoint-seconds checkpoint-steps method stream no-stream passes divide distributed "
-    "num-processes",
-    "predict": "level below prefix chunk-rows device force quiet out",
-    "evaluate": "target space time inputs category gate-inputs exposure models cv cv-random "
-    "resolution likelihood kernel inducing max-seconds batch-size seed dtype device json config "
-    "quiet",
-    "simulate": "model data draws stations hours seed force out",
-    "draws": "model data draws seed force out",
-    "info": "json",
-    "report": "data out target space time quick device force quiet",
-}
+# Commands that would take long, with something that ends them before they begin.
+_ENDED = (
+    "demo --seed -1", "demo --seed x", "demo --out rain.csv", "demo --out rain.csv/x", "demo more",
+    "demo --out", "demo --nothing", "reproduce", "reproduce moon --out r", "reproduce toy",
+    "reproduce toy --out r --force --resume", "reproduce toy --data-dir folder --out r",
+    "reproduce jura --data-dir nowhere --out r", "reproduce all --data-dir rain.csv --out r --fast",
+    "reproduce precipitation --data-dir folder --out r", "reproduce toy toy --out r",
+    "reproduce toy --data-dir folder --out rain.csv",
+)  # fmt: skip
+
+
+def _options(command: str) -> Iterator[tuple[str, bool]]:
+    """Yield the options of a command, without dashes, and whether each is a flag."""
+    for option in loaded(command).params:
+        name = option.opts[-1].removeprefix("--")
+        if option.opts[-1] != name and name not in _LEFT_OUT:
+            yield name, option.is_flag
 
 
 def _fill(folder: Path) -> None:
@@ -112,66 +131,51 @@ def _fill(folder: Path) -> None:
     (folder / "folder").mkdir()
 
 
-# What would take long, with something that ends it before it begins.
-_ENDED = (
-    "demo --seed -1", "demo --seed x", "demo --out rain.csv", "demo --out rain.csv/x", "demo more",
-    "demo --out", "demo --nothing", "reproduce", "reproduce moon --out r", "reproduce toy",
-    "reproduce toy --out r --force --resume", "reproduce toy --data-dir folder --out r",
-    "reproduce jura --data-dir nowhere --out r", "reproduce all --data-dir rain.csv --out r --fast",
-    "reproduce precipitation --data-dir folder --page p.md --out r", "reproduce toy toy --out r",
-    "reproduce toy --data-dir folder --out rain.csv",
-)  # fmt: skip
-
-
 def command_line(rng: Dice, folder: Path) -> list[str]:
+    """Return a sound command with odd options and words put in, left out or changed."""
     _fill(folder)
     if rng.random() < 0.1:
         return rng.choice(_ENDED).split()
-    command = rng.choice(_QUICK if rng.quick else tuple(_SOUND))
-    typed = _SOUND[command].split()
-    own = [f"--{name}" for name in _OF_COMMAND[command].split()]
+    quick = ("predict", "evaluate", "simulate", "info")
+    words = _SOUND[rng.choice(quick if rng.quick else tuple(_SOUND))].split()
     for _ in range(rng.choice((0, 1, 1, 2, 3))):
-        option = rng.choice(own if rng.random() < 0.85 else list(_OPTIONS))
-        value = [rng.choice(_OPTIONS[option])] if _OPTIONS[option] else []
-        typed += [option, *value]
+        of = words[0] if rng.random() < 0.85 else rng.choice(("fit", "evaluate", "simulate"))
+        name, is_flag = rng.choice(list(_options(of)))
+        words += (
+            [f"--{name}"] if is_flag else [f"--{name}", rng.choice(_VALUES.get(name, _NUMBERS))]
+        )
+    words += rng.choice(_UNKNOWN) if rng.random() < 0.05 else []
     if rng.random() < 0.15:
-        del typed[rng.randrange(len(typed))]
+        del words[rng.randrange(len(words))]
     if rng.random() < 0.15:
-        typed.insert(rng.randrange(len(typed) + 1), odd_text(rng))
+        words.insert(rng.randrange(len(words) + 1), odd_text(rng))
     if rng.random() < 0.1:
-        typed[rng.randrange(len(typed))] = rng.choice(_PATHS)
-    words = [word.replace("\0", "") for word in typed]
+        words[rng.randrange(len(words))] = rng.choice(_PATHS)
+    words = [word.replace("\0", "") for word in words]
     return ["nothing", *words[1:]] if words[:1] in (["demo"], ["reproduce"]) else words
 
 
-_VALUES = (
+# -- files of options -----------------------------------------------------------------------------
+
+_TOML = (
     "1", "-1", "0", "1.5", "nan", "inf", "-inf", "true", '"x"', '""', "[]", '["lat", "lon"]',
     "[1, [2, 3]]", "{}", "{ a = 1 }", '{ "lat,lon" = 2, hour = 3 }', "2020-01-01", "07:32:00",
     "1979-05-27T07:32:00Z", "0xff", "1e400", "9" * 30, "9" * 5000, '"\\u202e"', '"rain_mm"',
     "'''\na\nb'''", '"rain.csv"', '"folder"', "[" * 5000 + "]" * 5000, "{ a = { b = [1] } }",
     '"lat"', '"lat,lon"', "[true]", '[""]', '"1"', "1_000", "+1", "1e3",
 )  # fmt: skip
+_KEYS = ('"a b"', '""', "a.b", "колонка", "é", "steps", "debug", "help")
 
 
 def toml(rng: Dice, folder: Path) -> list[str]:
+    """Write a file of odd options for `fit` or `evaluate`."""
     _fill(folder)
     command = rng.choice(("fit",) * (not rng.quick) + ("evaluate",) * 3)
-    apart = ("no-stream", "num-processes")  # no names in a file, or waits for others
-    names = [n for n in _OF_COMMAND[command].split() if n not in apart]
-    names += ["steps", "quiet", "debug", "help", "data", "out"]
-    lines = []
-    for _ in range(rng.choice((1, 1, 2, 5))):
-        name = (
-            rng.choice(names)
-            if rng.random() < 0.9
-            else rng.choice(('"a b"', '""', "a.b", "колонка", "é"))
-        )
-        value = rng.choice(_VALUES)
-        lines.append(rng.choice((f"{name} = {value}",) * 9 + (f"[{name}]\na = {value}",)))
+    names = [name for name, _ in _options(command) if name != "num-processes"] * 2
+    some = range(rng.choice((1, 1, 2, 5)))
+    lines = [f"{rng.choice((*names, *_KEYS))} = {rng.choice(_TOML)}" for _ in some]
+    lines += [f"[{rng.choice(names)}]\na = 1"] * (rng.random() < 0.1)
     raw = "\n".join(lines).encode()
-    if rng.random() < 0.15:
-        from .tables import _BYTES
-
-        raw = rng.choice(_BYTES)(rng, raw)
+    raw = spoiled(rng, raw, TEXT) if rng.random() < 0.15 else raw
     (folder / "options.toml").write_bytes(raw)
     return [*_SOUND[command].split(), "--config", "options.toml"]

@@ -27,7 +27,7 @@ from zigp import (
 from zigp.datasets import simulate_rain, simulate_rain_grid
 from zigp.diagnostics import scores
 from zigp.plots.canvas import colour_scale
-from zigp.plots.checks import _possible
+from zigp.plots.checks import _wilson_interval
 from zigp.runtime.session import session
 
 PLACES = ["lat", "lon", "hour"]
@@ -538,7 +538,7 @@ def test_a_share_of_nothing_among_few_rows_is_uncertain():
     level = 2.0 * norm.cdf(2.0) - 1.0
     for count, rows in ((0, 3), (3, 3), (7, 20)):
         known = binomtest(count, rows).proportion_ci(level, method="wilson")
-        found = _possible(np.asarray(count / rows), np.asarray(rows))
+        found = _wilson_interval(np.asarray(count / rows), np.asarray(rows))
         np.testing.assert_allclose(found, known, atol=1e-12)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from zigp.report.maps import chosen_rows, maps_of
 
 from zigp import (
     GPNetworkRegressor,
@@ -22,7 +23,6 @@ from zigp import (
 from zigp.datasets import simulate_rain, simulate_rain_grid
 from zigp.gp.kernels import Categorical, Linear, Matern12, Periodic
 from zigp.report import Roles, Trial, write_report
-from zigp.report.maps import chosen_rows, maps_of
 from zigp.report.trial import judged
 from zigp.report.words import amount, as_it_is, learned, noise
 

@@ -71,14 +71,14 @@ def _predicted(model: Any, X: pd.DataFrame, asked: Asked) -> dict[str, np.ndarra
             raise ValueError("The model is a classifier, which has no amounts: leave --below out.")
         found = {"class": model.predict(X), "prob_on": model.prob_on(X)}
     else:
-        mean, sd = model.predict(X, return_std=True)
-        found = {"mean": mean, "sd": sd}
-        if hasattr(model, "prob_on"):
-            found["prob_on"] = model.prob_on(X)
-        inside = model.predict_interval(X, asked.level)
-        found |= {end: inside[end].to_numpy() for end in ("lower", "upper")}
+        distribution = model.predict_distribution(X)
+        found = {"mean": distribution.point, "sd": distribution.sd}
+        if distribution.prob_on is not None:
+            found["prob_on"] = distribution.prob_on
+        tail = 0.5 * (1.0 - asked.level)
+        found |= {"lower": distribution.quantile(tail), "upper": distribution.quantile(1.0 - tail)}
         if asked.below is not None:
-            found[f"prob_below_{asked.below:g}"] = model.prob_below(X, asked.below)
+            found[f"prob_below_{asked.below:g}"] = distribution.probability(-np.inf, asked.below)
     return _apart({f"{asked.prefix}{name}": values for name, values in found.items()}, model)
 
 
@@ -114,7 +114,7 @@ def _beside(path: Path | str, part: pd.DataFrame, new: Mapping[str, np.ndarray])
 
 
 def _predict_lattice(model: Any, path: Path | str, out: str, asked: Asked, force: bool) -> int:
-    from zigp.models.predictions import block_of
+    from zigp.models.predictions import block_shape
 
     if not hasattr(model, "predict_lattice"):
         raise ValueError("The model is a classifier, which predicts at the rows of a table.")
@@ -126,7 +126,7 @@ def _predict_lattice(model: Any, path: Path | str, out: str, asked: Asked, force
         if 0 in sizes:
             empty = names[sizes.index(0)]
             raise FileError(f"Dimension {empty!r} of {path} is empty: there are no places in it.")
-        target = target.chunk(dict(zip(names, block_of(sizes, _CELLS), strict=True)))
+        target = target.chunk(dict(zip(names, block_shape(sizes, _CELLS), strict=True)))
     answer = model.predict_lattice(target, (tail, 0.5, 1.0 - tail), asked.below)
     count = int(answer["mean"].size)
     write_dataset(answer.rename({name: asked.prefix + str(name) for name in answer}), out, force)

@@ -1,4 +1,4 @@
-"""Data to try things on: simulated rain, and the data of the paper."""
+"""Example data: simulated rain, and the data of the paper."""
 
 from zigp.datasets.paper import load_jura, load_precipitation, load_toy
 from zigp.datasets.simulated import simulate_rain, simulate_rain_grid

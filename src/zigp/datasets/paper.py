@@ -1,7 +1,7 @@
 """The data of the paper's experiments, from a folder or from where their authors published them.
 
-A loader looks in the folder it is given, else in $ZIGP_DATA, and else downloads the original once,
-checks it against a known checksum and keeps it in the user's cache.
+A loader looks in the given folder or in $ZIGP_DATA. Without either it downloads the original once,
+verifies its checksum and keeps it in the user's cache.
 """
 
 from __future__ import annotations
@@ -71,11 +71,23 @@ Folder = str | os.PathLike[str] | None
 
 
 def load_precipitation(data_dir: Folder = None) -> pd.DataFrame:
-    """Hourly rain at 105 Finnish stations over 1,080 hours: lat, lon, hour, rain_mm.
+    """Load hourly rain at 105 Finnish stations over 1,080 hours.
 
     89.8 % of the readings are exactly zero. Measured by the Finnish Meteorological Institute (open
-    data, CC BY 4.0). The row order is the one that the paper's folds are drawn in.
+    data, CC BY 4.0). The paper's folds are drawn from the rows in this order.
 
+    Parameters
+    ----------
+    data_dir : str or path, optional
+        Folder with the data. By default $ZIGP_DATA; without it the data are downloaded.
+
+    Returns
+    -------
+    DataFrame
+        The columns `lat`, `lon`, `hour` and `rain_mm`.
+
+    Examples
+    --------
     >>> round((load_precipitation()["rain_mm"] == 0).mean(), 3)  # downloaded, or in $ZIGP_DATA
     np.float64(0.898)
     """
@@ -85,8 +97,20 @@ def load_precipitation(data_dir: Folder = None) -> pd.DataFrame:
 
 
 def load_toy(data_dir: Folder = None) -> pd.DataFrame:
-    """The paper's one-dimensional signal: x, noisy y, and the true f with stretches of zeros.
+    """Load the paper's one-dimensional signal.
 
+    Parameters
+    ----------
+    data_dir : str or path, optional
+        Folder with the data. By default $ZIGP_DATA; without it the data are downloaded.
+
+    Returns
+    -------
+    DataFrame
+        The columns `x`, noisy `y`, and the true `f` with stretches of zeros.
+
+    Examples
+    --------
     >>> len(load_toy())
     450
     """
@@ -94,10 +118,20 @@ def load_toy(data_dir: Folder = None) -> pd.DataFrame:
 
 
 def load_jura(data_dir: Folder = None) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Cadmium, nickel and zinc in the soil of the Swiss Jura: 259 training and 100 test sites.
+    """Load cadmium, nickel and zinc in the soil of the Swiss Jura, published by P. Goovaerts.
 
-    Columns x and y in km, cd, ni and zn in ppm. Published by P. Goovaerts.
+    Parameters
+    ----------
+    data_dir : str or path, optional
+        Folder with the data. By default $ZIGP_DATA; without it the data are downloaded.
 
+    Returns
+    -------
+    train, test : DataFrame
+        259 training and 100 test sites: the columns `x` and `y` in km, `cd`, `ni` and `zn` in ppm.
+
+    Examples
+    --------
     >>> [len(part) for part in load_jura()]
     [259, 100]
     """
@@ -118,7 +152,7 @@ def _load(
     original: Original,
     read: Callable[[Path], pd.DataFrame],
 ) -> pd.DataFrame:
-    """A table by one of its names in the folder, or from its original there or on the network."""
+    """Read a table by one of its names in the folder, or its original from there or a download."""
     import pandas as pd
 
     folder = data_dir or os.environ.get("ZIGP_DATA")
@@ -140,7 +174,7 @@ def _load(
 
 
 def _fetched(original: Original, cache: Folder = None) -> Path:
-    """The original in the user's cache, downloaded if it is not there yet."""
+    """Return the path of the original in the user's cache, downloaded if necessary."""
     import pooch
 
     try:
@@ -170,7 +204,7 @@ def _verified(path: Path, original: Original) -> Path:
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Reads pickled NumPy arrays in plain containers, and runs nothing else that a pickle names."""
+    """An unpickler of NumPy arrays in plain containers, which runs nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
         modules = ("numpy.core.multiarray", "numpy._core.multiarray")
@@ -179,7 +213,7 @@ class _ArraysOnly(pickle.Unpickler):
         if module == "numpy" and name in ("ndarray", "dtype"):
             return getattr(np, name)
         raise pickle.UnpicklingError(
-            f"The file names {module}.{name}, which no array needs: it is not loaded."
+            f"The file refers to {module}.{name}, which no array needs, and is not loaded."
         )
 
 

@@ -1,4 +1,4 @@
-"""Rain that is no draw from any model of this package."""
+"""Simulated rain, which is not a draw from any model of this package."""
 
 from __future__ import annotations
 
@@ -16,16 +16,29 @@ _KM_PER_DEGREE = 111.2
 
 
 def simulate_rain(n_stations: int = 40, n_hours: int = 240, seed: int = 2018) -> pd.DataFrame:
-    """Hourly rain at scattered stations, made of moving storm cells.
+    """Simulate hourly rain at scattered stations, made of moving storm cells.
 
-    Storms are born at random over a region of 8 by 8 degrees, drift with the wind, grow and
-    fade. It rains where they are strong, with gamma distributed amounts around their strength
-    recorded to 0.1 mm; 85 to 90 % of the readings are exactly zero. Three in a hundred readings
-    are missing, and one station is silent for a day. This is no draw from any model of this
-    package.
+    Storms start at random over a region of 8 by 8 degrees, drift with the wind, grow and fade. It
+    rains where they are strong, with gamma distributed amounts around their strength, recorded to
+    0.1 mm; 85 to 90 % of the readings are exactly zero. Three in a hundred readings are missing,
+    and one station reports nothing for a day.
 
-    Returns one row per reading, with columns lat, lon, hour and rain_mm.
+    Parameters
+    ----------
+    n_stations : int, default=40
+        Number of stations.
+    n_hours : int, default=240
+        Number of hours.
+    seed : int, default=2018
+        Seed of the random numbers.
 
+    Returns
+    -------
+    DataFrame
+        One row per reading, with the columns `lat`, `lon`, `hour` and `rain_mm`.
+
+    Examples
+    --------
     >>> list(simulate_rain(n_stations=5, n_hours=48))
     ['lat', 'lon', 'hour', 'rain_mm']
     """
@@ -47,10 +60,26 @@ def simulate_rain(n_stations: int = 40, n_hours: int = 240, seed: int = 2018) ->
 def simulate_rain_grid(
     n_hours: int = 240, n_lat: int = 20, n_lon: int = 20, seed: int = 2018, dry: float = 0.88
 ) -> xr.DataArray:
-    """The same kind of rain on a grid (time, lat, lon), as a radar would see it.
+    """Simulate rain on a grid of time, latitude and longitude, as a radar would record it.
 
-    `dry` is the share of cells without rain; one cell in a hundred is missing.
+    Parameters
+    ----------
+    n_hours : int, default=240
+        Number of hours.
+    n_lat, n_lon : int, default=20
+        Number of latitudes and longitudes.
+    seed : int, default=2018
+        Seed of the random numbers.
+    dry : float, default=0.88
+        Share of cells without rain. One cell in a hundred is missing.
 
+    Returns
+    -------
+    DataArray
+        Rain in mm, with the dimensions `time`, `lat` and `lon`.
+
+    Examples
+    --------
     >>> dict(simulate_rain_grid(n_hours=24, n_lat=6, n_lon=8).sizes)
     {'time': 24, 'lat': 6, 'lon': 8}
     """
@@ -78,7 +107,7 @@ def simulate_rain_grid(
 def _rain(
     rng: np.random.Generator, lat: np.ndarray, lon: np.ndarray, n_hours: int, dry: float = 0.865
 ) -> np.ndarray:
-    """Rain at each place and hour, to 0.1 mm."""
+    """Return rain at each place and hour, rounded to 0.1 mm."""
     north = (lat - 64.0) * _KM_PER_DEGREE
     east = (lon - 25.0) * _KM_PER_DEGREE * np.cos(np.deg2rad(64.0))
     strength = _storms(rng, east, north, n_hours)
@@ -90,7 +119,7 @@ def _rain(
 def _storms(
     rng: np.random.Generator, east: np.ndarray, north: np.ndarray, n_hours: int
 ) -> np.ndarray:
-    """How strong the storms are at each station and hour, in mm/h at their hearts."""
+    """Return the strength of storms at each station and hour, in mm/h at their centres."""
     hours = np.arange(n_hours)
     strength = np.zeros((len(east), n_hours))
     for _ in range(rng.poisson(0.5 * (n_hours + 24))):

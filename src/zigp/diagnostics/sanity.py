@@ -1,4 +1,4 @@
-"""What looks wrong with a fit, in words that say what to do about it."""
+"""Signs of trouble in a fitted model, as sentences that say what to do."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from zigp.models.model import Model
 
 __all__ = ["findings"]
 
-_RISING = 0.05  # nats a row, over the last quarter of the steps
+_RISING = 0.05  # nats per row, over the last quarter of the steps
 _FEWEST_STEPS = 100
-_NEVER = 0.03  # a gate within this of 0 or 1 everywhere
-_COLLAPSED = 1e-5  # of their spread, between two inducing inputs
+_NEVER = 0.03  # the largest distance of a constant gate from 0 or 1
+_COLLAPSED = 1e-5  # distance of two inducing inputs, in units of their spread
 _MOST_PLACES = 2000
-_EXTREME = 1e4  # times the median, a value that leaves no digits for the rest
+_EXTREME = 1e4  # a multiple of the median that leaves no digits for the rest
 _KM_PER_DEGREE = 111.2
-_GATES = ("g", "k")  # the latents that are seen through Φ
+_GATES = ("g", "k")  # the latents of gates Φ(g)
 
 
 def findings(
@@ -37,11 +37,11 @@ def findings(
     retried: Sequence[int] = (),
     reach: float = 1.0,
 ) -> list[str]:
-    """A sentence for each thing that looks wrong; none if nothing does.
+    """Return a sentence for each sign of trouble.
 
-    `bounds` are those of the steps, a row; without them convergence is not looked at. `retried` are
-    the steps at which the jitter was raised, and `reach` is how far the largest output lies above
-    the median, as a factor.
+    `bounds` are the bounds of the steps, per row; without them convergence is not checked.
+    `retried` are the steps at which the jitter was raised, and `reach` is the largest output
+    divided by the median.
     """
     latents = {
         f"{name}{list(place) or ''}": gp
@@ -60,7 +60,7 @@ def findings(
 
 
 def _training(bounds: np.ndarray | None) -> Iterator[str]:
-    """Whether the bound still rose over the last quarter of the steps, by means of a few."""
+    """Compare means of the bound at the end and a quarter of the steps before it."""
     if bounds is None:
         return
     quarter, few = len(bounds) // 4, max(len(bounds) // 20, 1)
@@ -71,26 +71,26 @@ def _training(bounds: np.ndarray | None) -> Iterator[str]:
     if gain > _RISING:
         yield (
             f"Not converged: over the last quarter of its {len(bounds)} steps the bound still rose "
-            f"by {gain:.2g} a row. Raise steps."
+            f"by {gain:.2g} per row. Raise steps."
         )
 
 
 def _jitter(model: Model, retried: Sequence[int]) -> Iterator[str]:
-    """Where rounding made a matrix that has no Cholesky factor, and what was done about it."""
+    """Report covariance matrices that needed more jitter."""
     if retried:
         most = max(float(np.max(latent.jitter)) for latent in model.latents.values())
         yield (
             f"The bound was not finite after step {', '.join(map(str, retried))}, and the jitter "
-            f"was raised tenfold there, to {most:.1g} of the prior variance. Give fewer inducing "
-            "points, look for columns of X in extreme units, and use dtype='float64'."
+            f"was raised tenfold there, to {most:.1g} of the prior variance. Use fewer inducing "
+            "points, check for columns of X in extreme units, and use dtype='float64'."
         )
 
 
 def _outliers(reach: float) -> Iterator[str]:
     if reach > _EXTREME:
         yield (
-            f"The largest value of y is {reach:.1g} times the median of those that are not zero, "
-            "and sets the scale: beside it the others look alike. Correct it, leave it out, or "
+            f"The largest value of y is {reach:.1g} times the median of the non-zero values and "
+            "sets the scale, so the others can hardly be told apart. Correct it, leave it out, or "
             "model logarithms, for example with likelihood='hurdle_lognormal'."
         )
 
@@ -130,7 +130,7 @@ def _stationary(kernel: Kernel, columns: list[int]) -> Iterator[tuple[Stationary
 def _lengths(
     latent: str, lengths: np.ndarray, places: np.ndarray, columns: list[str]
 ) -> Iterator[str]:
-    """Length-scales, one for all columns or one each, against the places of inducing points."""
+    """Compare length-scales, one for all columns or one each, with the inducing points."""
     extents = np.ptp(places, axis=0)
     if lengths.ndim == 0:
         lengths, extents = lengths[None], extents.max(keepdims=True)
@@ -138,8 +138,9 @@ def _lengths(
     for length, extent, column in zip(lengths, extents, columns, strict=True):
         if extent > 0 and length > 3.0 * extent:
             yield (
-                f"{latent} hardly varies with {column}: its length-scale {length:.3g} is far "
-                f"beyond the data, which extend over {extent:.3g}. Leave it out, or look at units."
+                f"{latent} hardly varies with {column}: its length-scale {length:.3g} is much "
+                f"larger than the extent of the data, {extent:.3g}. Leave the column out, or check "
+                "its units."
             )
     distinct = np.unique(places / lengths, axis=0)
     if len(distinct) < 3:
@@ -147,9 +148,9 @@ def _lengths(
     gap = float(np.median(cKDTree(distinct).query(distinct, k=2)[0][:, 1]))
     if gap > 2.0:
         yield (
-            f"{latent} varies with {' and '.join(columns)} faster than can be seen: neighbouring "
-            f"inducing points are {gap:.3g} length-scales apart, and between them it predicts "
-            "little. Give more of them, or another kernel."
+            f"{latent} varies with {' and '.join(columns)} faster than the inducing points resolve"
+            f": neighbouring ones are {gap:.3g} length-scales apart, and between them predictions "
+            "return to the prior mean. Raise n_inducing, or choose another kernel."
         )
 
 
@@ -163,7 +164,7 @@ def _collapsed(latent: str, places: np.ndarray) -> Iterator[str]:
 
 
 def _gate(name: str, latent: LatentGP) -> Iterator[str]:
-    """Whether a gate is open, or shut, at all inducing inputs."""
+    """Report a gate that is open, or shut, at all inducing inputs."""
     sizes = [len(z) for z in latent.Z]
     pick = np.unique(np.linspace(0, np.prod(sizes) - 1, _MOST_PLACES).astype(int))
     cells = np.unravel_index(pick, sizes)
@@ -173,9 +174,9 @@ def _gate(name: str, latent: LatentGP) -> Iterator[str]:
     g = latent.marginal(Rows(jnp.asarray(X)))
     on = ndtr(np.asarray(g.mean / jnp.sqrt(1.0 + g.var)))
     if on.min() > 1.0 - _NEVER:
-        yield f"The gate {name} is open everywhere: nothing is ever switched off."
+        yield f"The gate {name} is open everywhere: the signal is never switched off."
     if on.max() < _NEVER:
-        yield f"The gate {name} is shut everywhere: nothing is ever switched on."
+        yield f"The gate {name} is shut everywhere: the signal is never switched on."
 
 
 def _noise(model: Model) -> Iterator[str]:
@@ -188,6 +189,6 @@ def _noise(model: Model) -> Iterator[str]:
             return
     if np.any(np.asarray(values) < 2.0 * NOISE_FLOOR):
         yield (
-            f"{what} is at its floor: the model passes through the observations. Look for "
+            f"{what} is at its floor: the model passes through the observations. Check for "
             "duplicated rows or noise-free data, or use fewer inducing points."
         )

@@ -1,4 +1,4 @@
-"""How good predictions of zero-inflated data are: amounts, zero or not, and whole distributions."""
+"""Scores of predictions of zero-inflated data: amounts, zero or not, and whole distributions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ __all__ = [
     "crps",
     "crps_counts",
     "distance_from_uniform",
+    "errors",
     "log_score",
     "pit",
 ]
@@ -24,21 +25,23 @@ _CRPS_NODES = 24  # of a Gauss–Legendre rule, on either side of the observatio
 
 
 def amount_scores(y: np.ndarray, mean: np.ndarray, threshold: float) -> dict[str, float]:
-    """RMSE and MAE of predicted amounts, and F1, accuracy, precision, recall of "not zero".
+    """Return RMSE and MAE of amounts, and F1, accuracy, precision and recall of "not zero".
 
     Negative predictions count as zero. An observation is on where y > 0, a prediction where it
     reaches the threshold, the resolution of the data.
     """
     amount = np.clip(mean, 0.0, None)
-    return {
-        "rmse": float(np.sqrt(np.mean((amount - y) ** 2))),
-        "mae": float(np.mean(np.abs(amount - y))),
-        **class_scores(y > 0, amount >= threshold),
-    }
+    return errors(y, amount) | class_scores(y > 0, amount >= threshold)
+
+
+def errors(y: np.ndarray, mean: np.ndarray) -> dict[str, float]:
+    """Return RMSE and MAE of predicted amounts."""
+    error = mean - y
+    return {"rmse": float(np.sqrt(np.mean(error**2))), "mae": float(np.mean(np.abs(error)))}
 
 
 def class_scores(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
-    """F1, accuracy, precision and recall of yes or no."""
+    """Return F1, accuracy, precision and recall of a binary prediction."""
     from sklearn.metrics import f1_score, precision_score, recall_score  # slow to import
 
     return {
@@ -50,9 +53,9 @@ def class_scores(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
 
 
 def best_threshold(truth: np.ndarray, score: np.ndarray, cost_ratio: float | None = None) -> float:
-    """The score from which on "yes" is best said: by F1, or by cost.
+    """Return the best threshold of a score for predicting True: by F1, or by cost.
 
-    `cost_ratio` is what a missed yes costs, in false alarms.
+    `cost_ratio` is the cost of a missed True, in false alarms.
     """
     if cost_ratio is not None and not cost_ratio > 0:
         raise ValueError(f"cost_ratio must be positive, not {cost_ratio!r}.")
@@ -60,55 +63,55 @@ def best_threshold(truth: np.ndarray, score: np.ndarray, cost_ratio: float | Non
     ranked = score[order]
     hits = np.cumsum(truth[order])
     said = np.arange(1, len(score) + 1)
-    last = np.append(np.diff(ranked) != 0, True)  # a threshold cannot split equal scores
+    last = np.append(np.diff(ranked) != 0, True)  # a threshold cannot separate equal scores
     if cost_ratio is None:
         value = 2.0 * hits / (said + truth.sum())
     else:
         value = -(cost_ratio * (truth.sum() - hits) + (said - hits))
         if value[last].max() < -cost_ratio * truth.sum():
-            return float(np.nextafter(ranked[0], np.inf))  # never saying yes costs least
+            return float(np.nextafter(ranked[0], np.inf))  # never predicting True costs least
     best = np.flatnonzero(last)[np.argmax(value[last])]
     return float(ranked[best])
 
 
 def auprc(truth: np.ndarray, prob_on: np.ndarray) -> float:
-    """Area under the precision-recall curve, as average precision."""
+    """Return the area under the precision-recall curve, as average precision."""
     from sklearn.metrics import average_precision_score
 
     return float(average_precision_score(truth, prob_on))
 
 
-# Values recorded to a resolution stand for the cell that they were rounded from, so that densities
-# and distributions with atoms compare.
+# A value recorded to a resolution stands for the cell that it was rounded from, so that densities
+# and distributions with atoms can be compared.
 
 
 def log_score(
     y: np.ndarray, log_between: Callable[[np.ndarray, np.ndarray], np.ndarray], resolution: float
 ) -> np.ndarray:
-    """−log P(y − τ/2 < Y ≤ y + τ/2), the cell of width τ around each observation."""
+    """Return −log P(y − τ/2 < Y ≤ y + τ/2), the cell of width τ around each observation."""
     return -log_between(y - 0.5 * resolution, y + 0.5 * resolution)
 
 
 def pit(
     y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], resolution: float, seed: int = 0
 ) -> np.ndarray:
-    """P(Y ≤ y), drawn at random within the cell of each observation: uniform if all is right."""
+    """Return P(Y ≤ y), drawn at random within each observation's cell: uniform if calibrated."""
     edges = below(np.stack([y - 0.5 * resolution, y + 0.5 * resolution], axis=1))
     u = np.random.default_rng(seed).random(len(y))
     return edges[:, 0] + u * (edges[:, 1] - edges[:, 0])
 
 
 def distance_from_uniform(values: np.ndarray) -> float:
-    """The largest difference of the values' distribution from the uniform one, 0 to 1."""
+    """Return the largest difference of the values' distribution from the uniform one, 0 to 1."""
     return float(kstest(values, "uniform").statistic)
 
 
-# Coverage and CRPS are those of the distribution clipped at zero: what a model puts below zero
-# counts as zero.
+# Coverage and CRPS are those of the distribution clipped at zero: the probability below zero counts
+# as zero.
 
 
 def covered(y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], level: float) -> np.ndarray:
-    """Whether each observation lies in the central interval of the given probability."""
+    """Return which observations lie in the central interval of the given probability."""
     tail = 0.5 * (1.0 - level)
     p = below(y)
     # An observation of zero is the lowest there is, so nothing lies below it.
@@ -121,7 +124,7 @@ def crps(
     reach: np.ndarray,
     lowest: np.ndarray | float = 0.0,
 ) -> np.ndarray:
-    """∫ (P(Y ≤ t) − [t ≥ y])² dt for each observation, from `lowest` to `reach`.
+    """Return ∫ (P(Y ≤ t) − [t ≥ y])² dt for each observation, from `lowest` to `reach`.
 
     With `lowest` 0 it is that of the distribution clipped at zero; otherwise nothing must lie
     outside the two. `below` takes thresholds [rows, T]. The nodes crowd near zero and near y.
@@ -142,7 +145,7 @@ def crps(
 def crps_counts(
     y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], reach: np.ndarray
 ) -> np.ndarray:
-    """Σ_k (P(Y ≤ k) − [k ≥ y])² over whole numbers k from 0 to the largest reach."""
+    """Return Σ_k (P(Y ≤ k) − [k ≥ y])² over whole numbers k from 0 to the largest reach."""
     total = np.zeros(len(y))
     counts = np.arange(int(np.ceil(np.max(reach))) + 1)
     for block in np.array_split(counts, 1 + len(counts) // 64):

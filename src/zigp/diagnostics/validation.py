@@ -1,12 +1,12 @@
-"""Whether a fitted model can be believed: checks of what it predicts against what was observed.
+"""Checks of what a fitted model predicts against what was observed.
 
-Everything here asks an estimator only what any user can ask it. Scores, counts and Moran's I leave
-out rows whose observation is missing (NaN).
+Everything here asks an estimator only what any user can ask it. Rows whose observation is missing
+(NaN) are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from sklearn.model_selection import (
     LeaveOneGroupOut,
     TimeSeriesSplit,
 )
-from sklearn.utils import _safe_indexing, check_random_state
+from sklearn.utils import _safe_indexing
 
 from zigp.data.columns import Table
 from zigp.data.layout import column_index, listed
@@ -31,13 +31,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "MoransI",
     "ZeroCount",
-    "arviz_groups",
     "coverage",
     "cross_check",
     "folds",
-    "morans_i",
     "reliability",
     "score_table",
     "zero_count",
@@ -48,8 +45,21 @@ _LEVELS = (0.5, 0.8, 0.9, 0.95)
 
 @dataclass(frozen=True)
 class ZeroCount:
-    """How many zeros were observed, and how many the model would expect to see.
+    """The number of zeros that were observed, and that the model expects.
 
+    Attributes
+    ----------
+    observed : int
+        Number of zeros in y.
+    expected : float
+        Expected number of zeros.
+    lower, upper : float
+        Bounds that hold the number in nine of ten simulations.
+    p : float
+        Probability of a number at least as far from what is expected, on either side.
+
+    Examples
+    --------
     >>> str(ZeroCount(observed=41, expected=40.2, lower=34.0, upper=46.0, p=0.91))[:21]
     '41 zeros, as expected'
     """
@@ -58,12 +68,12 @@ class ZeroCount:
     expected: float
     lower: float
     upper: float
-    p: float  # of a number at least as far from what is expected, on either side
+    p: float
 
     def __str__(self) -> str:
         verdict = "as expected" if self.lower <= self.observed <= self.upper else "not as expected"
         return (
-            f"{self.observed} zeros, {verdict}: the model has {self.expected:.1f} on average, and "
+            f"{self.observed} zeros, {verdict}: the model expects {self.expected:.1f}, and "
             f"{self.lower:.0f} to {self.upper:.0f} in nine of ten simulations (p = {self.p:.2f})."
         )
 
@@ -78,9 +88,29 @@ def zero_count(
 ) -> ZeroCount:
     """Compare the number of zeros in y with that in data simulated from the model.
 
-    `tol` is how far from zero still counts as zero; it must be positive for likelihoods without
-    exact zeros, where half the resolution of the data is a good choice.
+    Parameters
+    ----------
+    model : estimator
+        A fitted regressor.
+    X : array-like or DataFrame of shape (n_rows, n_features)
+        Inputs.
+    y : array-like of shape (n_rows,)
+        Observations.
+    tol : float, default=0.0
+        Largest size that counts as zero. It must be positive for likelihoods without exact zeros,
+        where half the resolution of the data is a good choice.
+    n_samples : int, default=200
+        Number of simulations.
+    random_state : int, RandomState or None, default=0
+        Seed of the simulations.
 
+    Returns
+    -------
+    ZeroCount
+        Both numbers, and what simulations say about their difference.
+
+    Examples
+    --------
     >>> zero_count(model, X, y, tol=0.1).observed
     31
     """
@@ -97,29 +127,67 @@ def zero_count(
 def coverage(
     model: Any, X: ArrayLike, y: ArrayLike, levels: Sequence[float] = _LEVELS
 ) -> pd.DataFrame:
-    """The share of observations inside central intervals, beside the share that should be.
+    """Return the share of observations inside central intervals.
 
+    Parameters
+    ----------
+    model : estimator
+        A fitted regressor.
+    X : array-like or DataFrame of shape (n_rows, n_features)
+        Inputs.
+    y : array-like of shape (n_rows,)
+        Observations.
+    levels : sequence of float, default=(0.5, 0.8, 0.9, 0.95)
+        Probabilities of the intervals.
+
+    Returns
+    -------
+    DataFrame
+        For each level the share of observations `covered`, which it should equal, and the
+        `mean_width` of the intervals.
+
+    Examples
+    --------
     >>> coverage(model, X, y, levels=[0.5, 0.9]).shape
     (2, 2)
     """
     import pandas as pd
 
-    (X, values), found = _observed(X, y), []
+    X, values = _observed(X, y)
+    table = {}
     for level in levels:
-        inside = model.predict_interval(X, level)
-        within = (inside["lower"].to_numpy() <= values) & (values <= inside["upper"].to_numpy())
-        width = (inside["upper"] - inside["lower"]).to_numpy()
-        found.append((level, float(np.mean(within)), float(np.mean(width))))
-    return pd.DataFrame(found, columns=["level", "covered", "mean_width"]).set_index("level")
+        lower, upper = model.predict_interval(X, level)[["lower", "upper"]].to_numpy().T
+        within = (lower <= values) & (values <= upper)
+        table[level] = {"covered": np.mean(within), "mean_width": np.mean(upper - lower)}
+    return pd.DataFrame.from_dict(table, orient="index").rename_axis("level")
 
 
 def reliability(
     model: Any, X: ArrayLike, y: ArrayLike, tol: float = 0.0, bins: int = 10
 ) -> pd.DataFrame:
-    """How often an observation was not zero, among rows with alike predicted probabilities.
+    """Compare predicted probabilities of non-zero observations with how often they occurred.
 
-    One line for each of `bins` parts of the range 0 to 1 that has rows in it.
+    Parameters
+    ----------
+    model : estimator
+        A fitted regressor.
+    X : array-like or DataFrame of shape (n_rows, n_features)
+        Inputs.
+    y : array-like of shape (n_rows,)
+        Observations.
+    tol : float, default=0.0
+        Largest size that counts as zero, as in `zero_count`.
+    bins : int, default=10
+        Number of equal parts of the range 0 to 1.
 
+    Returns
+    -------
+    DataFrame
+        For each part that has rows: the mean `predicted` probability, the `observed` frequency,
+        and the number of `rows`.
+
+    Examples
+    --------
     >>> reliability(model, X, y, tol=0.1)["rows"].sum()
     np.int64(60)
     """
@@ -127,12 +195,9 @@ def reliability(
 
     X, values = _observed(X, y)
     p = 1.0 - model.prob_zero(X, tol)
-    on = np.abs(values) > tol
-    table = pd.DataFrame({"predicted": p, "observed": on.astype(float)})
     part = np.minimum((p * bins).astype(int), bins - 1)
-    grouped = table.groupby(part)
-    means = grouped.mean()
-    means["rows"] = grouped.size()
+    grouped = pd.DataFrame({"predicted": p, "observed": np.abs(values) > tol}).groupby(part)
+    means = grouped.mean().assign(rows=grouped.size())
     means.index = pd.Index([f"{i / bins:g} to {(i + 1) / bins:g}" for i in means.index], name="bin")
     return means
 
@@ -140,14 +205,28 @@ def reliability(
 def score_table(
     model: Any, X: ArrayLike, y: ArrayLike, resolution: float | None = None
 ) -> dict[str, float]:
-    """How good a model's predictions of y are: amounts, zero or not, and whole distributions.
+    """Score a model's predictions of y: amounts, zero or not, and whole distributions.
 
-    `resolution` is the step that y is recorded in. With it an observation stands for the cell that
-    it was rounded from, which gives −log P (`nlpd`) and the PIT's distance from uniform, and a
-    prediction counts as not zero from one step on; without it zero means exactly zero. Where no y
-    is negative, predictions and their CRPS are clipped at zero. Brier scores the probability of not
-    zero.
+    Parameters
+    ----------
+    model : estimator
+        A fitted regressor.
+    X : array-like or DataFrame of shape (n_rows, n_features)
+        Inputs.
+    y : array-like of shape (n_rows,)
+        Observations. If none is negative, predictions and their CRPS are clipped at zero.
+    resolution : float, optional
+        The step that y is recorded in. An observation then stands for the cell that it was rounded
+        from, which gives −log P (`nlpd`) and the distance of the PIT from uniform, and a prediction
+        counts as non-zero from one step on. Without it zero means exactly zero.
 
+    Returns
+    -------
+    dict
+        Scores by name. `brier` scores the probability of a non-zero observation.
+
+    Examples
+    --------
     >>> score_table(model, X, y, resolution=0.1)["f1"] > 0.9
     True
     """
@@ -155,15 +234,17 @@ def score_table(
     mean, sd = model.predict(X, return_std=True)
     positive, far = bool(np.all(values >= 0)), 12.0 * sd
     reach = np.maximum(values, mean) + far
+
+    def below(t: np.ndarray) -> np.ndarray:
+        return model.prob_below(X, t)
+
     if getattr(model, "likelihood_", "") in ("zip", "zinb"):
-        crps = scores.crps_counts(values, lambda t: model.prob_below(X, t), reach)
+        crps = scores.crps_counts(values, below, reach)
     else:
         lowest = 0.0 if positive else np.minimum(values, mean) - far
-        crps = scores.crps(values, lambda t: model.prob_below(X, t), reach, lowest)
+        crps = scores.crps(values, below, reach, lowest)
     amount = np.clip(mean, 0.0, None) if positive else mean
-    found = {
-        "rmse": float(np.sqrt(np.mean((amount - values) ** 2))),
-        "mae": float(np.mean(np.abs(amount - values))),
+    table = scores.errors(values, amount) | {
         "bias": float(np.mean(amount - values)),
         "crps": float(np.mean(crps)),
         "coverage90": float(coverage(model, X, values, (0.9,))["covered"].iloc[0]),
@@ -172,16 +253,16 @@ def score_table(
     on = np.abs(values) > tol
     if resolution:
         cells = scores.log_score(values, lambda a, b: model.log_prob_between(X, a, b), resolution)
-        u = scores.pit(values, lambda t: model.prob_below(X, t), resolution)
-        found |= scores.class_scores(on, np.abs(amount) >= resolution)
-        found |= {"nlpd": float(np.mean(cells)), "pit_distance": scores.distance_from_uniform(u)}
+        u = scores.pit(values, below, resolution)
+        table |= scores.class_scores(on, np.abs(amount) >= resolution)
+        table |= {"nlpd": float(np.mean(cells)), "pit_distance": scores.distance_from_uniform(u)}
     with suppress(ValueError):  # without a resolution only an atom has a probability
-        found["brier"] = float(np.mean((1.0 - model.prob_zero(X, tol) - on) ** 2))
-    return found
+        table["brier"] = float(np.mean((1.0 - model.prob_zero(X, tol) - on) ** 2))
+    return table
 
 
 def _observed(X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
-    """The rows that have an observation, and those observations."""
+    """Return the rows that have an observation, and those observations."""
     values = np.asarray(y, float)
     seen = ~np.isnan(values)
     if not seen.any():
@@ -189,68 +270,7 @@ def _observed(X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
     return (X, values) if seen.all() else (_safe_indexing(X, seen), values[seen])
 
 
-# ---------------------------------------------------------------------------------------------
-# What is left in the residuals
-
-
-@dataclass(frozen=True)
-class MoransI:
-    """How alike neighbours' residuals are: near 0 if nothing is left, towards 1 if much is.
-
-    >>> print(MoransI(value=0.31, expected=-0.01, p=0.005))
-    Moran's I 0.310 (-0.010 by chance, p = 0.005): something is left.
-    """
-
-    value: float
-    expected: float  # if nothing is left
-    p: float  # of a value at least as large by chance
-
-    def __str__(self) -> str:
-        verdict = "something is left" if self.p < 0.05 else "no sign of anything left"
-        chance = f"{self.expected:.3f} by chance, p = {self.p:.3f}"
-        return f"Moran's I {self.value:.3f} ({chance}): {verdict}."
-
-
-def morans_i(
-    residuals: ArrayLike,
-    coordinates: ArrayLike,
-    neighbours: int = 8,
-    n_permutations: int = 199,
-    random_state: int | np.random.RandomState | None = 0,
-) -> MoransI:
-    """Moran's I of residuals among nearest neighbours in space, time, or both.
-
-    Coordinates are compared in their own standard deviations: pass those that the pattern would run
-    along, for example latitude and longitude of the rows of one hour.
-
-    >>> place = np.linspace(0, 10, 100)
-    >>> morans_i(np.sin(place), place).p < 0.05
-    True
-    """
-    from sklearn.neighbors import NearestNeighbors
-
-    where, z = _observed(_numbers(coordinates).reshape(len(np.asarray(residuals)), -1), residuals)
-    if len(z) < 2:
-        raise ValueError("A single residual has no neighbours: give two or more.")
-    z = z - z.mean()
-    if not z.any():
-        return MoransI(0.0, -1.0 / (len(z) - 1), 1.0)
-    spread = where.std(axis=0)
-    where = where / np.where(spread > 0, spread, 1.0)
-    near = NearestNeighbors(n_neighbors=min(neighbours, len(z) - 1)).fit(where)
-    index = near.kneighbors(return_distance=False)
-
-    def statistic(values: np.ndarray) -> float:
-        return float(np.mean(values[:, None] * values[index]) / np.mean(values**2))
-
-    value, rng = statistic(z), check_random_state(random_state)
-    chance = [statistic(rng.permutation(z)) for _ in range(n_permutations)]
-    p = (1 + np.sum(np.asarray(chance) >= value)) / (1 + n_permutations)
-    return MoransI(value, -1.0 / (len(z) - 1), float(p))
-
-
-# ---------------------------------------------------------------------------------------------
-# Cross-validation that does not let neighbours tell each other's secrets
+# -- cross-validation that keeps neighbours together ----------------------------------------------
 
 
 def folds(
@@ -260,29 +280,39 @@ def folds(
     n_splits: int | None = 5,
     random_state: int | None = 0,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Rows to train and to test on, for scikit-learn's `cv=`.
+    """Split rows into training and test rows, for scikit-learn's `cv=`.
 
-    - `time`: stretches of consecutive times, each held out in turn; `columns` names the time.
-    - `future`: only what comes after is predicted, from all that came before.
-    - `space`: regions of neighbouring places (k-means), each held out in turn.
-    - `site`: whole places held out; with `n_splits=None` one at a time.
+    Parameters
+    ----------
+    X : array-like or DataFrame of shape (n_rows, n_features)
+        Inputs.
+    by : {"time", "future", "space", "site"}
+        `time` holds out stretches of consecutive times, each in turn; `future` predicts what comes
+        after from all that came before; `space` holds out regions of neighbouring places (k-means);
+        `site` holds out whole places.
+    columns : str, int, or a sequence of these
+        The columns of the time, or of the place.
+    n_splits : int or None, default=5
+        Number of folds. None, with `by="site"`, holds out one place at a time.
+    random_state : int or None, default=0
+        Seed of regions and of shuffled sites.
 
+    Returns
+    -------
+    list of (ndarray, ndarray)
+        Training and test rows of each fold.
+
+    Examples
+    --------
     >>> [len(test) for train, test in folds(X, by="time", columns=0, n_splits=3)]
     [20, 20, 20]
     """
     if by not in ("time", "future", "space", "site"):
         raise ValueError(f"by must be 'time', 'future', 'space' or 'site', not {by!r}.")
-    chosen = _columns_of(X, columns)
-    rows = np.arange(len(chosen))
-    if by == "site":
-        label = _labels(chosen)
-        if n_splits is None:
-            return list(LeaveOneGroupOut().split(rows, groups=label))
-        shuffled = GroupKFold(n_splits, shuffle=True, random_state=random_state)
-        return list(shuffled.split(rows, groups=label))
-    if n_splits is None:
+    if n_splits is None and by != "site":
         raise ValueError("n_splits=None, one at a time, is for by='site'.")
-    where = _numbers(chosen)
+    where = _coordinates(X, columns)
+    rows = np.arange(len(where))
     if by == "future":
         times = np.unique(where[:, 0])
         return [
@@ -291,18 +321,23 @@ def folds(
         ]
     places, label = np.unique(where, axis=0, return_inverse=True)
     label = label.reshape(-1)
+    if n_splits is None:
+        return list(LeaveOneGroupOut().split(rows, groups=label))
+    if by == "site":
+        shuffled = GroupKFold(n_splits, shuffle=True, random_state=random_state)
+        return list(shuffled.split(rows, groups=label))
     if len(places) < n_splits:
         raise ValueError(f"There are {len(places)} {by}s, too few for n_splits={n_splits}.")
     if by == "time":
-        blocks = np.array_split(np.arange(len(places)), n_splits)
-        group = np.repeat(np.arange(n_splits), [len(b) for b in blocks])[label]
+        stretch = np.array_split(np.arange(len(places)), n_splits)
+        group = np.repeat(np.arange(n_splits), [len(part) for part in stretch])
     else:
         from sklearn.cluster import KMeans
 
         unit = places.std(axis=0)
         scaled = places / np.where(unit > 0, unit, 1.0)
-        group = KMeans(n_splits, n_init=10, random_state=random_state).fit_predict(scaled)[label]
-    return list(LeaveOneGroupOut().split(rows, groups=group))
+        group = KMeans(n_splits, n_init=10, random_state=random_state).fit_predict(scaled)
+    return list(LeaveOneGroupOut().split(rows, groups=group[label]))
 
 
 def cross_check(
@@ -313,10 +348,30 @@ def cross_check(
     groups: ArrayLike | None = None,
     resolution: float | None = None,
 ) -> pd.DataFrame:
-    """Fit and score a model on every fold: one line each, and the scores of `score_table`.
+    """Fit and score a model on every fold.
 
-    `cv` is a number of random folds, any splitter of scikit-learn's, or what `folds` returns.
+    Parameters
+    ----------
+    model : estimator
+        A regressor, which is cloned for each fold.
+    X : array-like or DataFrame of shape (n_rows, n_features)
+        Inputs.
+    y : array-like of shape (n_rows,)
+        Observations.
+    cv : int, splitter, or sequence of (train, test), default=5
+        A number of random folds, any splitter of scikit-learn's, or what `folds` returns.
+    groups : array-like of shape (n_rows,), optional
+        Groups for splitters that need them.
+    resolution : float, optional
+        The step that y is recorded in, as in `score_table`.
 
+    Returns
+    -------
+    DataFrame
+        The scores of `score_table`, a row for each fold.
+
+    Examples
+    --------
     >>> short = ZeroInflatedGPRegressor(n_inducing=12, steps=20)
     >>> len(cross_check(short, X, y, cv=2))
     2
@@ -324,65 +379,24 @@ def cross_check(
     import pandas as pd
 
     values = np.asarray(y, float)
+    if isinstance(cv, int):
+        cv = KFold(cv, shuffle=True, random_state=0)
     table = []
-    for train, test in _splits(cv, X, values, groups):
+    for train, test in cv.split(X, values, groups) if isinstance(cv, BaseCrossValidator) else cv:
         fitted = clone(model).fit(_safe_indexing(X, train), values[train])
-        found = score_table(fitted, _safe_indexing(X, test), values[test], resolution)
-        table.append({"train_rows": len(train), "test_rows": len(test)} | found)
+        row = score_table(fitted, _safe_indexing(X, test), values[test], resolution)
+        table.append({"train_rows": len(train), "test_rows": len(test)} | row)
     return pd.DataFrame(table).rename_axis("fold")
 
 
-def _splits(
-    cv: Any, X: Any, y: np.ndarray, groups: ArrayLike | None
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    if isinstance(cv, int):
-        cv = KFold(cv, shuffle=True, random_state=0)
-    yield from (cv.split(X, y, groups) if hasattr(cv, "split") else cv)
-
-
-def _columns_of(X: Any, columns: str | int | Sequence[str | int]) -> Any:
-    """Some columns, by name or by number."""
-    if hasattr(X, "columns"):
-        chosen = [column_index(c, X.shape[1], list(X.columns)) for c in listed(columns)]
-        return X.iloc[:, chosen]
-    array = np.asarray(X)
-    return array[:, [column_index(c, array.shape[1], None) for c in listed(columns)]]
-
-
-def _numbers(table: Any) -> np.ndarray:
-    """A table as numbers, times in hours."""
-    if hasattr(table, "columns"):
-        return Table.of(table).numbers(table).to_numpy(float)
-    return np.asarray(table, float)
-
-
-def _labels(table: Any) -> np.ndarray:
-    """A number for every distinct row."""
+def _coordinates(X: Any, columns: str | int | Sequence[str | int]) -> np.ndarray:
+    """Return some columns as numbers: times in hours, other values that name a site by a code."""
     import pandas as pd
 
-    rows = pd.DataFrame(table)
-    return rows.groupby(list(rows.columns)).ngroup().to_numpy()
-
-
-# ---------------------------------------------------------------------------------------------
-
-
-def arviz_groups(
-    model: Any,
-    X: ArrayLike,
-    y: ArrayLike,
-    n_samples: int = 500,
-    random_state: int | np.random.RandomState | None = 0,
-) -> dict[str, dict[str, np.ndarray]]:
-    """Draws and data as `arviz.from_dict` reads them, [chain, draw, row].
-
-    >>> arviz_groups(model, X, y, n_samples=10)["posterior_predictive"]["y"].shape
-    (1, 10, 60)
-    """
-    rng = check_random_state(random_state)
-    first, second = (int(rng.randint(2**31)) for _ in range(2))
-    return {
-        "posterior": {"signal": model.sample(X, n_samples, noise=False, random_state=first)[None]},
-        "posterior_predictive": {"y": model.sample(X, n_samples, random_state=second)[None]},
-        "observed_data": {"y": np.asarray(y, float)},
-    }
+    table = X if hasattr(X, "columns") else pd.DataFrame(np.asarray(X))
+    names = list(table.columns) if table is X else None
+    places = [column_index(c, table.shape[1], names) for c in listed(columns)]
+    chosen = table.iloc[:, places].copy()
+    for name in chosen.select_dtypes(["object", "string", "category"]):
+        chosen[name] = pd.factorize(chosen[name], sort=True)[0]
+    return Table.of(chosen).numbers(chosen).to_numpy(float)

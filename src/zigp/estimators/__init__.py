@@ -4,7 +4,8 @@ from zigp.estimators.classifier import SparseGPClassifier
 from zigp.estimators.hurdle import HurdleGPRegressor
 from zigp.estimators.network import GPNetworkRegressor
 from zigp.estimators.persistence import load
-from zigp.estimators.regressors import SparseGPRegressor, ZeroInflatedGPRegressor
+from zigp.estimators.regression import SparseGPRegressor
+from zigp.estimators.zero_inflated import ZeroInflatedGPRegressor
 
 __all__ = [
     "GPNetworkRegressor",

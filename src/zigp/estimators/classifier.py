@@ -1,8 +1,7 @@
-"""Zero or not, yes or no: classification with a Gaussian process."""
+"""Binary classification with a Gaussian process."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from zigp.data.layout import Inputs, Layout
 from zigp.estimators.fitting import FIRST_GATE_VARIANCE, SparseGP
 from zigp.estimators.initial import Sparsity
+from zigp.estimators.parameters import estimator
 from zigp.estimators.persistence import registered
 from zigp.models import predictions
 from zigp.models.model import Model, gp_classification
@@ -24,12 +24,19 @@ __all__ = ["SparseGPClassifier"]
 
 
 @registered
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseGPClassifier(ClassifierMixin, SparseGP):
-    """Classification into two classes on many rows: the second has probability Φ(g(x)).
+    """Sparse Gaussian process classification into two classes: P(second class) = Φ(g(x)).
 
-    Classes are taken in sorted order, so of 0 and 1 it is 1 that the gate opens for.
+    Classes are sorted, so that of 0 and 1 the second class is 1.
 
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Classes in the training data: two, or one.
+
+    Examples
+    --------
     >>> X = np.linspace(0, 10, 60)[:, None]
     >>> model = SparseGPClassifier(n_inducing=12).fit(X, X[:, 0] > 5)
     >>> new = [[2.0], [8.0]]
@@ -64,8 +71,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         if (unknown := (weight > 0) & ~np.isin(y, self.classes_)).any():
             raise ValueError(
                 f"y holds {np.unique(y[unknown]).tolist()[0]!r}, which is not among "
-                f"{self.classes_}, the classes that training began with. Leave such rows out, or "
-                "fit anew on data that show it."
+                f"{self.classes_}, the classes at the start of training. Leave such rows out, or "
+                "fit again on data that have it."
             )
         return (y == self.classes_[-1]).astype(float)
 
@@ -83,8 +90,15 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     @entry_point
     def sanity(self) -> list[str]:
-        """What looks wrong with the fit, a sentence each; empty if nothing does.
+        """List what looks wrong with the fit.
 
+        Returns
+        -------
+        list of str
+            A sentence for each finding; empty if there is none.
+
+        Examples
+        --------
         >>> SparseGPClassifier(steps=5).fit([[0.0], [1.0]], [0, 0]).sanity()
         ['Every y is 0: there is nothing to tell apart.']
         """
@@ -97,20 +111,43 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     @entry_point
     def prob_on(self, X: ArrayLike) -> np.ndarray:
-        """The probability of the second class, E[Φ(g)], at each row.
+        """Return the probability of the second class, E[Φ(g)], at each row.
 
-        If training has seen one class alone it is 1, or 0 if that class is 0 or False.
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
 
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Probabilities. If training has seen one class alone they are 1, or 0 if that class is 0
+            or False.
+
+        Examples
+        --------
         >>> model.prob_on(new).round(1)
         array([0., 1.])
         """
         check_is_fitted(self)
-        p = self._over_rows(X, predictions.moments)["mean"]
+        p = self._predictions(X).ask(predictions.moments)["mean"]
         return p if len(self.classes_) == 2 else np.full_like(p, bool(self.classes_[0]))
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
-        """The probability of every class at each row, [rows, classes].
+        """Return the probability of every class at each row.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Probabilities, in the order of `classes_`.
+
+        Examples
+        --------
         >>> model.predict_proba(new).round(1)
         array([[1., 0.],
                [0., 1.]])
@@ -119,8 +156,20 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         return np.column_stack([1.0 - p, p]) if len(self.classes_) == 2 else np.ones((len(p), 1))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """The more probable class at each row.
+        """Predict the more probable class at each row.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Classes.
+
+        Examples
+        --------
         >>> model.predict(new)
         array([False,  True])
         """
@@ -129,10 +178,22 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
 
     @entry_point
     def decision_function(self, X: ArrayLike) -> np.ndarray:
-        """E[g]/√(1 + Var[g]) at each row, of which Φ is the probability of the second class.
+        """Return E[g]/√(1 + Var[g]), whose Φ is the probability of the second class.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Decision values, positive where the second class is more probable.
+
+        Examples
+        --------
         >>> model.decision_function(new) > 0
         array([False,  True])
         """
-        g = self._over_rows(X, predictions.latent)
-        return g["mean"] / np.sqrt(1.0 + g["sd"] ** 2)
+        g = self._predictions(X).marginals["g"]
+        return np.asarray(g.mean / np.sqrt(1.0 + g.var))

@@ -1,4 +1,4 @@
-"""Which likelihood suits a column of data, and where its parameters start."""
+"""The choice of a likelihood for a column of data, and its initial parameters."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _FIRST_OFF_NOISE = 0.01
 _FIRST_LOG_NOISE = 0.5
 _FIRST_SHAPE = 1.5
 _FIRST_DISPERSION = 2.0
-_FEWEST_AMOUNTS = 5  # distinct ones, that show a resolution
-_FINEST = 1e-3  # of the typical amount: a resolution below this is not resolved by quadrature
+_FEWEST_AMOUNTS = 5  # distinct values needed to see a resolution
+_FINEST = 1e-3  # of the typical amount: quadrature does not resolve anything finer
 
 
 @dataclass(frozen=True)
 class Start:
-    """A likelihood before training, the unit its amounts are in, and the mean of f."""
+    """A likelihood before training, the unit of its amounts, and the mean of f."""
 
     likelihood: Amounts
     scale: float
@@ -51,9 +51,9 @@ class Start:
 
 
 def chosen_family(name: str, y: np.ndarray) -> str:
-    """The family by its name; `auto` looks at the values, not at their type.
+    """Return a family by its name; `auto` chooses by the values, not by their type.
 
-    Whole numbers that are not negative, some above 1, are counts (`zinb`); all else is `gated`.
+    Non-negative whole numbers, some above 1, are counts (`zinb`); anything else is `gated`.
     """
     if name != "auto":
         if name not in FAMILIES:
@@ -73,7 +73,7 @@ def start_of(
     resolution: float | None,
     dtype: str,
 ) -> Start:
-    """Where a family starts, from the data: units for amounts, log amounts as they are."""
+    """Return the initial likelihood of a family, scaled to the data unless f is a logarithm."""
     refuse_too_large("y", y)
     rate = y if exposure is None else y / exposure
     if family in LOG_AMOUNTS:
@@ -92,16 +92,16 @@ def start_of(
     tau = resolution_of(y[weight > 0]) if resolution is None else float(resolution)
     refuse_too_large("resolution", np.array([tau / scale]))
     floor = max(tau / scale, _FINEST) ** 2 / 12.0
-    # Where nothing is exactly zero there is noise everywhere, that of a signal which is off too.
+    # Without exact zeros the noise of a signal that is off is as large as the other.
     quiet = np.any(y[weight > 0] == 0)
     first = (_FIRST_OFF_NOISE, _FIRST_NOISE) if quiet else (_FIRST_NOISE, _FIRST_OFF_NOISE)
     return Start(Gated.of_variances(max(first[0], 2.0 * floor), first[1], floor, dtype), scale)
 
 
 def resolution_of(y: np.ndarray) -> float:
-    """The step that the values are recorded in, or a hundredth of the typical amount without one.
+    """Return the step that values are recorded in, or a hundredth of the typical amount.
 
-    A few values are multiples of many steps and show none.
+    A few values are multiples of many steps, so they show none.
 
     >>> round(resolution_of(np.array([0.0, 0.3, 1.2, 0.5, 2.0, 0.7])), 6)
     0.1
@@ -121,7 +121,7 @@ def resolution_of(y: np.ndarray) -> float:
 
 
 def spread(values: np.ndarray, weight: np.ndarray, largest: float) -> float:
-    """The root of the mean square of values, or the largest output where that is only rounding."""
+    """Return the root mean square of values, or the largest output if that is only rounding."""
     if largest == 0 or not weight.any():
         return 1.0
     relative = float(np.sqrt(np.average((values / largest) ** 2, weights=weight)))
@@ -129,7 +129,7 @@ def spread(values: np.ndarray, weight: np.ndarray, largest: float) -> float:
 
 
 def refuse_unsuited(family: str, y: np.ndarray) -> None:
-    """An error where a value is none that the family can take."""
+    """Raise an error if the family cannot take a value."""
     if family in LOG_AMOUNTS and np.any(y < 0):
         row = int(np.flatnonzero(y < 0)[0])
         raise ValueError(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from math import prod
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from zigp.data.layout import (
     ColumnList,
@@ -33,12 +33,14 @@ from zigp.data.layout import (
 )
 from zigp.diagnostics.sanity import findings
 from zigp.estimators.initial import KernelSpec, Sparsity, initial_latent
+from zigp.estimators.outputs import OutputScale
 from zigp.estimators.parameters import GPSettings
 from zigp.estimators.streams import feed_of
-from zigp.gp.batch import Batch, Lattice
+from zigp.gp.batch import Batch, Lattice, Rows
 from zigp.gp.latent import LatentGP
 from zigp.models import predictions
 from zigp.models.model import Model
+from zigp.models.predictions import Predictions
 from zigp.runtime.session import entry_point, make_room, surroundings
 from zigp.training import (
     Checkpoints,
@@ -72,7 +74,41 @@ FIRST_GATE_VARIANCE = 4.0
 
 
 class SparseGP(GPSettings):
-    """An estimator with one model, trained on its bound; a subclass says which."""
+    """Base class of estimators of a single model, which is trained on its bound.
+
+    Attributes
+    ----------
+    model_ : Model
+        Trained model of centred inputs and scaled outputs.
+    layout_ : Layout
+        Column groups, and the point at which inputs are centred.
+    bounds_ : ndarray of shape (n_iter_,)
+        Bound before each training step; an unbiased estimate if steps look at some of the rows.
+    times_ : ndarray of shape (n_iter_,)
+        Seconds from the start of training to each step.
+    seconds_ : float
+        Duration of training in seconds.
+    n_iter_ : int
+        Number of training steps.
+    n_rows_ : int
+        Number of rows with a weight, estimated from a sample for a stream.
+    stopped_ : str
+        Reason why training stopped.
+    failed_ : bool
+        Whether training stopped because the bound was no longer finite.
+    retried_ : list of int
+        Steps at which a larger jitter was needed.
+    on_lattice_ : bool
+        Whether the rows fill a lattice and were fitted as one.
+    fitted_with_ : dict
+        Method, versions and devices: what must be the same for a fit to give the same numbers.
+    seed_ : int
+        Seed drawn from `random_state`.
+    y_offset_, y_scale_ : float or ndarray
+        Units of the model: it describes (y − y_offset_) / y_scale_.
+    y_reach_ : float
+        Largest absolute output divided by the median of those that are not zero.
+    """
 
     # Latents and weights have mean zero, as in the paper; only a gate's mean is learned.
     _always_fixed: ClassVar[tuple[str, ...]] = ("f.prior_mean",)
@@ -160,7 +196,7 @@ class SparseGP(GPSettings):
                 "random_state=None draws another seed in every process, but all must start at the "
                 "same place: give a number."
             )
-        self.units_ = {}
+        self.units_, self.origin_ = {}, {}
         seed = int(check_random_state(self.random_state).randint(2**31))
         X, y = stream.sample(_SAMPLE, seed, gaps=True)
         seen = ~np.isnan(y)
@@ -173,7 +209,7 @@ class SparseGP(GPSettings):
         first, inputs, target, weight = self._begun(X, y, None, groups, again)
         rows = inputs.X
         shift = self._in_model_units(rows, target, weight)[3] * self.n_rows_ / len(rows)
-        devices = self._devices(1)
+        devices = self._devices()
         read = stream if self.table_ is None else stream.read_as(self.table_)
         feed = self._feed(read, stream.digest(rows, target), devices)
         self.on_lattice_ = False
@@ -224,12 +260,11 @@ class SparseGP(GPSettings):
             split=self._may_split(),
         )
         refuse_too_large("X", rows[weight > 0], self._dtype())
-        self.y_offset_, self.y_scale_ = self._scaling(
-            self._transformed(target), weight, self._exposure_of(rows)
-        )
+        transformed = self._transformed(target)
+        self.y_offset_, self.y_scale_ = self._scaling(transformed, weight, self._exposure_of(rows))
         weights = self._in_model_units(rows, target, weight)[2]
         counted = weights.reshape(-1, len(rows)).any(axis=0)
-        self.y_reach_ = self._reach(self._transformed(target[counted]))
+        self.y_reach_ = self._reach(transformed[counted])
         sparsity = Sparsity(self.n_inducing, self.covariance, seed, self._dtype())
         first = self._first_models(inputs.only(counted), self.layout_, sparsity)
         return first, inputs, target, weight
@@ -244,7 +279,7 @@ class SparseGP(GPSettings):
         """Train, and keep the best; also what there is if somebody stops it."""
         more: dict[str, Any] = {
             "shift": shift,
-            "devices": data.devices if isinstance(data, Streamed) else self._devices(len(first)),
+            "devices": data.devices if isinstance(data, Streamed) else self._devices(),
             "checkpoints": self._checkpoints(),
         }
         made = self._way_of_training(data, settings, more["devices"])
@@ -287,35 +322,24 @@ class SparseGP(GPSettings):
     def _checkpoints(self) -> Checkpoints | None:
         if self.checkpoint is None:
             if self.resume:
-                raise ValueError("resume=True needs the folder to go on from: give checkpoint too.")
+                raise ValueError("resume=True requires a folder: give checkpoint too.")
             return None
         if not isinstance(self.random_state, Integral):
             raise ValueError(
-                f"random_state={self.random_state!r} starts elsewhere at every fit, so none could "
-                "go on from a checkpoint: give a number."
+                f"Checkpoints require an integer random_state, not {self.random_state!r}: give a "
+                "number, so that a fit can resume where it was interrupted."
             )
         return Checkpoints(
             self.checkpoint,
             seconds=self.checkpoint_seconds,
-            steps=self.checkpoint_steps,
             resume=self.resume,
             writes=jax.process_index() == 0,
         )
 
-    def _devices(self, restarts: int) -> Devices | None:
-        if self.devices not in ("one", "data", "restarts"):
-            raise ValueError(f"devices must be 'one', 'data' or 'restarts', not {self.devices!r}.")
-        if self.devices == "restarts" and jax.process_count() > 1:
-            raise ValueError("Several processes divide the data: use devices='data'.")
-        if self.devices == "restarts" and restarts == 1:
-            raise ValueError(
-                "devices='restarts' divides the n_restarts of a network that is fitted in memory, "
-                "and here are none to divide: use devices='data' or 'one'."
-            )
-        if self.devices == "restarts":
-            return available("restarts", restarts)
-        split = "data" if jax.process_count() > 1 else self.devices
-        return available("data") if split == "data" else None
+    def _devices(self) -> Devices | None:
+        """Return the devices that the data are divided among, unless there is only one."""
+        divided = self._chosen("devices") == "data" or jax.process_count() > 1
+        return available("data") if divided else None
 
     def _first_models(self, X: Inputs, layout: Layout, sparsity: Sparsity) -> list[Model]:
         """Where training starts: one model, or one for each restart."""
@@ -373,35 +397,29 @@ class SparseGP(GPSettings):
         }
 
     def _current_structure(self) -> dict[str, str]:
-        """The settings that a model's shape follows from."""
-        training = {*Settings.__dataclass_fields__, "max_seconds", "learn_inducing", "n_restarts"}
-        own = {"warm_start", "random_state", "verbose", "back_transform", "checkpoint", "resume"}
-        own |= {"devices", "checkpoint_seconds", "checkpoint_steps"}
-        given = {k: v for k, v in self.get_params().items() if k not in training | own}
-        return {k: repr(v.item() if isinstance(v, np.generic) else v) for k, v in given.items()}
+        """Return the settings that decide what is fitted, as text."""
+        settings = {name: getattr(self, name) for name in sorted(self._names("model"))}
+        return {k: repr(v.item() if isinstance(v, np.generic) else v) for k, v in settings.items()}
 
     def _refuse_another_structure(self) -> None:
         now = self._current_structure()
         if changed := [name for name in now if now[name] != self._structure[name]]:
             raise ValueError(
-                f"warm_start goes on from the fitted model, but {', '.join(changed)} differ from "
-                "what it was fitted with. Set them back, or fit with warm_start=False."
+                f"warm_start continues to train the fitted model, but {', '.join(changed)} differ "
+                "from its settings. Set them back, or fit with warm_start=False."
             )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
     def _settings(self, cells: int, early_pace: float) -> Settings:
-        fixed = (
-            *([self.fixed] if isinstance(self.fixed, str) else self.fixed),
-            *self._always_fixed,
-        )
+        """Return the settings of training, with the defaults for the data and the method."""
         one_group = len(self.layout_.groups) == 1
         learn = one_group if self.learn_inducing is None else self.learn_inducing
-        fixed += () if learn else ("inducing",)
-        if self.method not in ("auto", "adam", "natural"):
-            raise ValueError(f"method must be 'auto', 'adam' or 'natural', not {self.method!r}.")
-        method = cast("Method", self._default_method if self.method == "auto" else self.method)
+        given = [self.fixed] if isinstance(self.fixed, str) else self.fixed
+        fixed = (*given, *self._always_fixed, *(() if learn else ("inducing",)))
+        chosen = self._chosen("method")
+        method = cast("Method", self._default_method if chosen == "auto" else chosen)
         steps, rate = (self._training if one_group else self._lattice_training)[method]
         in_slabs = self.batch_size is None and cells > _MOST_CELLS
         return Settings(
@@ -463,13 +481,6 @@ class SparseGP(GPSettings):
 
     # -- shared ---------------------------------------------------------------------------------
 
-    def _checked_pair(
-        self, X: Any, y: Any, *, reset: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
-        X = self._as_numbers(X, reset=reset)
-        X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
-        return X, y.astype(float)  # the smallest whole number has no absolute value
-
     def _as_target(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """The outputs of a stream's block, as `_checked_pair` would have them."""
         return y
@@ -483,38 +494,39 @@ class SparseGP(GPSettings):
         self._exposure_of(X)
 
     def _transformed(self, y: np.ndarray) -> np.ndarray:
-        """The outputs on the scale that the model works on, before shifting and dividing."""
-        return y
+        """Return the outputs on the scale that they are shifted and divided on."""
+        return OutputScale(0.0, 1.0, getattr(self, "y_transform", None)).transformed(y)
+
+    @property
+    def _output_scale(self) -> OutputScale:
+        """The map between outputs in the user's units and the model's."""
+        return OutputScale(self.y_offset_, self.y_scale_, getattr(self, "y_transform", None))
 
     def _in_model_units(
         self, X: np.ndarray, y: np.ndarray, weight: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """Inputs, outputs and weights for the model, and what takes its bound to the user's units.
+        """Return inputs, outputs and weights for the model, and what takes its bound to y's units.
 
-        p(y) = p(y/scale) / scale for each observation. Missing outputs get weight 0.
+        Missing outputs get weight 0.
         """
         self._refuse_unsuited(X, y, weight)
-        values = ((self._transformed(y) - self.y_offset_) / self.y_scale_).T
+        scale = self._output_scale
+        values = scale.to_model(y).T
         weights = np.where(np.isfinite(values), weight, 0.0)
-        shift = -float(np.sum(weights * np.log(np.reshape(self.y_scale_, (-1, 1)))))
+        shift = scale.log_jacobian(y, weights)
         return X - self.layout_.centre, np.nan_to_num(values), weights, shift
 
-    def _in_user_units(self, values: np.ndarray) -> np.ndarray:
-        """[P, rows] from the model, or [rows], as the user's [rows, P] or [rows]."""
-        return self.y_offset_ + self.y_scale_ * values.T
-
-    def _over_rows(
-        self, X: ArrayLike, function: Callable, *args: np.ndarray, along: np.ndarray | None = None
-    ) -> dict[str, np.ndarray]:
+    def _predictions(self, X: Any) -> Predictions:
+        """Evaluate the model's Gaussian processes at rows, or at the cells of a lattice."""
         check_is_fitted(self)
-        layout = self.layout_
+        centre = self.layout_.centre
         if isinstance(X, Lattice):
-            axes = (a - layout.centre[list(c)] for a, c in zip(X.axes, X.columns, strict=True))
-            centred = Lattice(tuple(axes), X.columns, X.exposure, X.exposure_column)
-            return predictions.over_cells(self.model_, centred, function, *args)
-        rows = self._checked(X) - layout.centre
+            axes = (a - centre[list(c)] for a, c in zip(X.axes, X.columns, strict=True))
+            inputs = Lattice(tuple(axes), X.columns, X.exposure, X.exposure_column)
+            return Predictions(self.model_, inputs)
+        rows = self._checked(X) - centre
         self._exposure_of(rows)
-        return predictions.over_rows(self.model_, rows, function, *args, along=along)
+        return Predictions(self.model_, Rows(rows))
 
 
 def _reach_of(values: np.ndarray) -> float:

@@ -130,14 +130,15 @@ def _predicted(
 
     cells = grid[_CELLS]
     lattice = _as_inputs(model, grid)
-    mean, sd = model.predict(lattice, return_std=True)
-    found = {"mean": mean, "sd": sd}
-    if hasattr(model, "prob_on"):
-        found["prob_on"] = model.prob_on(lattice)
+    distribution = model.predict_distribution(lattice)
+    found = {"mean": distribution.point, "sd": distribution.sd}
+    if distribution.prob_on is not None:
+        found["prob_on"] = distribution.prob_on
     if below is not None:
-        found["prob_below"] = model.prob_below(lattice, below)
+        found["prob_below"] = distribution.probability(-np.inf, below)
     if quantiles:
-        found["quantiles"] = np.stack([model._quantile(lattice, q) for q in quantiles], axis=-1)
+        levels = [distribution.quantile(q) for q in quantiles]
+        found["quantiles"] = np.stack(levels, axis=-1)
     outputs = model._output_names
     trailing = {"output": list(outputs)} if outputs is not None else {}
     variables = {}

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import dataclass
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import jax
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
-from scipy.stats import norm
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.layout import ColumnList, Inputs, Layout
-from zigp.estimators.answers import Regressor
 from zigp.estimators.classifier import SparseGPClassifier
+from zigp.estimators.distribution import HurdleDistribution
 from zigp.estimators.fitting import row_weights
 from zigp.estimators.initial import KernelSpec
+from zigp.estimators.parameters import Option, estimator, parameter
 from zigp.estimators.persistence import registered
-from zigp.estimators.regressors import SparseGPRegressor
+from zigp.estimators.regression import SparseGPRegressor
+from zigp.estimators.regressor import Regressor
 from zigp.models import predictions
 from zigp.runtime.session import entry_point
 from zigp.training import InterruptedFitError, kept_until_done, remove_empty, when_done
@@ -32,29 +33,55 @@ __all__ = ["HurdleGPRegressor"]
 
 
 @registered
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class HurdleGPRegressor(Regressor):
-    """Amounts that are often zero: a GP classifier for zero or not, a GP regression for how much.
+    """Hurdle model: Gaussian process classification of zero or not, then regression of the amount.
 
-    `amount_rows` says which rows the regression learns from: `positive`, those that are not zero;
-    `all`; or `predicted`, those that the classifier takes for not zero (the paper's GPcr≠0; `all`
-    is its GPcr). `combine` says what `predict` returns: `class`, the amount where the classifier
-    finds it at least as likely as not that there is one and zero elsewhere; or `expectation`,
-    probability times amount. As a distribution y is exactly zero with probability 1 − p and
-    N(amount, its variance) otherwise.
+    An observation is exactly zero with probability 1 − p and has a normal distribution otherwise.
+    The classifier predicts p, the regressor the mean and variance of that distribution.
 
+    Attributes
+    ----------
+    classifier_ : SparseGPClassifier
+        Model of zero or not.
+    regressor_ : SparseGPRegressor
+        Model of the amounts.
+    n_iter_ : int
+        Number of training steps, the larger of both parts.
+    parts_ : dict
+        Both models by name.
+
+    Examples
+    --------
     >>> X = np.linspace(0, 10, 60)[:, None]
     >>> y = np.where(X[:, 0] > 5, 3 + np.sin(X[:, 0]), 0.0)
     >>> model = HurdleGPRegressor(n_inducing=12).fit(X, y)
     >>> new = [[2.0], [8.0]]
     """
 
-    amount_rows: str = "positive"
-    combine: str = "class"
-    gate_kernel: KernelSpec | None = None
-    gate_inputs: ColumnList | None = None
-
-    _with_quantiles: ClassVar = ("response", "if_on")
+    amount_rows: str = parameter(
+        "Rows from which the regressor learns: 'positive' for those that are not zero, 'all', or "
+        "'predicted' for those that the classifier predicts to be non-zero (the paper's GPcr≠0; "
+        "its GPcr is 'all').",
+        default="positive",
+        choices=("positive", "all", "predicted"),
+    )
+    combine: str = parameter(
+        "What `predict` returns: 'class' for the amount where p is at least ½ and zero elsewhere; "
+        "'expectation' for p times the amount.",
+        default="class",
+        scope="training",
+        choices=("class", "expectation"),
+    )
+    gate_kernel: KernelSpec | None = parameter(
+        "Kernel of the classifier. By default the same as `kernel`.", default=None
+    )
+    gate_inputs: ColumnList | None = parameter(
+        "Columns that the classifier depends on, by name or position. By default the same as "
+        "`inputs`.",
+        default=None,
+        option=Option(),
+    )
 
     def __post_init__(self) -> None:
         # Learned by `fit`; declared for the type checker alone.
@@ -65,8 +92,24 @@ class HurdleGPRegressor(Regressor):
     def from_parts(
         cls, classifier: SparseGPClassifier, regressor: SparseGPRegressor, **settings: Any
     ) -> HurdleGPRegressor:
-        """Put a classifier of "not zero" and a regression together that have been fitted before.
+        """Combine a fitted classifier of "not zero" and a fitted regression of amounts.
 
+        Parameters
+        ----------
+        classifier : SparseGPClassifier
+            A fitted classifier of the classes 0 and 1.
+        regressor : SparseGPRegressor
+            A regression fitted on the same columns.
+        **settings : Any
+            Parameters of the hurdle.
+
+        Returns
+        -------
+        HurdleGPRegressor
+            A fitted hurdle.
+
+        Examples
+        --------
         >>> again = HurdleGPRegressor.from_parts(model.classifier_, model.regressor_)
         >>> np.array_equal(again.predict(new), model.predict(new))
         True
@@ -78,67 +121,81 @@ class HurdleGPRegressor(Regressor):
         if classifier.n_features_in_ != regressor.n_features_in_:
             raise ValueError(
                 f"The classifier was fitted on {classifier.n_features_in_} columns, the regression "
-                f"on {regressor.n_features_in_}: they must have seen the same."
+                f"on {regressor.n_features_in_}: fit both on the same columns."
             )
-        hurdle = cls(**settings)
-        hurdle.classifier_, hurdle.regressor_ = classifier, regressor
+        hurdle = cls(**settings)._combined(classifier, regressor)
         for name in ("n_features_in_", "feature_names_in_", "table_"):
             if hasattr(regressor, name):
                 setattr(hurdle, name, getattr(regressor, name))
         return hurdle
 
+    def _combined(self, classifier: SparseGPClassifier, regressor: SparseGPRegressor) -> Self:
+        self.classifier_, self.regressor_ = classifier, regressor
+        self.n_iter_ = max(classifier.n_iter_, regressor.n_iter_)
+        return self
+
+    @property
+    def parts_(self) -> dict[str, Any]:
+        return {"zero or not": self.classifier_, "amounts": self.regressor_}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "regressor_")
+
+    # -- fitting --------------------------------------------------------------------------------
+
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Fit both models to observations y at inputs X, in your own units.
+        """Fit both models to observations.
 
+        Parameters
+        ----------
+        X : array-like, DataFrame, DataArray or Dataset
+            Inputs, in any units, or a lattice that holds the observations too.
+        y : array-like of shape (n_rows,) or str, optional
+            Observations, in any unit; of a Dataset the name of the variable that holds them.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        HurdleGPRegressor
+            The fitted estimator.
+
+        Examples
+        --------
         >>> model.fit(X, y).classifier_.classes_
         array([0, 1])
         """
         self._check_choices()
         X, y, sample_weight, column_groups, _ = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "classifier_")
-        numbers = self._as_numbers(X, reset=not again)
-        checked, target = validate_data(
-            self, numbers, y, dtype=np.float64, y_numeric=True, reset=not again
-        )
-        weight = row_weights(sample_weight, checked)
-        X = X if hasattr(X, "iloc") else checked
+        rows, target = self._checked_pair(X, y, reset=not again)
+        weight = row_weights(sample_weight, rows)
         classifier, regressor = self._classifier(), self._regressor()
+        if again:  # with the parameters of now
+            classifier = copy.copy(self.classifier_).set_params(**classifier.get_params())
+            regressor = copy.copy(self.regressor_).set_params(**regressor.get_params())
         if column_groups is None:  # those of all rows for both, also where few have amounts
-            names = getattr(self, "feature_names_in_", None)
-            counted, may = checked[weight > 0], self._may_split()
-            layout = (
-                self.classifier_.layout_
-                if again
-                else Layout.of(Inputs(counted), None, self.latlon, names, split=may)
-            )
-            column_groups = dict(zip(layout.names, map(list, layout.groups), strict=True))
+            column_groups = self._column_groups(rows[weight > 0], again)
         for name, part in (("classifier", classifier), ("regressor", regressor)):
             part.set_params(column_groups=column_groups)
             if self.checkpoint is not None:
                 part.set_params(checkpoint=Path(self.checkpoint) / name)
-        if again:  # with the settings of now
-            classifier = copy.copy(self.classifier_).set_params(**classifier.get_params())
-            regressor = copy.copy(self.regressor_).set_params(**regressor.get_params())
+        X = X if hasattr(X, "iloc") else rows
         with kept_until_done():
             on = target != 0
             classifier.fit(X, on.astype(int), weight)
-            rows = np.flatnonzero(self._rows_with_amounts(classifier, X, on & (weight > 0)))
+            chosen = np.flatnonzero(self._rows_with_amounts(classifier, X, on & (weight > 0)))
             try:
-                regressor.fit(_safe_indexing(X, rows), target[rows], weight[rows])
+                regressor.fit(_safe_indexing(X, chosen), target[chosen], weight[chosen])
             except InterruptedFitError:
                 if hasattr(regressor, "model_"):
-                    self._put_together(classifier, regressor)
+                    self._combined(classifier, regressor)
                 raise
         if self.checkpoint is not None:
             when_done(partial(remove_empty, Path(self.checkpoint)))
-        self._put_together(classifier, regressor)
-        return self
-
-    def _put_together(self, classifier: SparseGPClassifier, regressor: SparseGPRegressor) -> None:
-        self.classifier_, self.regressor_ = classifier, regressor
-        self.n_iter_ = max(classifier.n_iter_, regressor.n_iter_)
+        return self._combined(classifier, regressor)
 
     def _check_choices(self) -> None:
         for name, choices in (
@@ -149,9 +206,19 @@ class HurdleGPRegressor(Regressor):
                 known = ", ".join(map(repr, choices))
                 raise ValueError(f"{name} must be one of {known}, not {getattr(self, name)!r}.")
 
+    def _column_groups(self, X: np.ndarray, again: bool) -> dict[str, list[int]]:
+        names = getattr(self, "feature_names_in_", None)
+        layout = (
+            self.classifier_.layout_
+            if again
+            else Layout.of(Inputs(X), None, self.latlon, names, split=self._may_split())
+        )
+        return dict(zip(layout.names, map(list, layout.groups), strict=True))
+
     def _rows_with_amounts(
         self, classifier: SparseGPClassifier, X: ArrayLike, on: np.ndarray
     ) -> np.ndarray:
+        """Return which rows the regression learns from."""
         if self.amount_rows == "all" or not on.any():
             return np.ones(len(on), bool)
         if self.amount_rows == "positive":
@@ -160,15 +227,14 @@ class HurdleGPRegressor(Regressor):
         if predicted.any():
             return predicted
         warnings.warn(
-            "The classifier takes every row for zero, so the amounts are learned from the rows "
-            "that are not zero. amount_rows='positive' does so at once.",
+            "The classifier predicts zero for every row, so the amounts are learned from the "
+            "non-zero rows. Set amount_rows='positive' to choose these rows in the first place.",
             stacklevel=3,
         )
         return on
 
     def _shared_settings(self) -> dict[str, Any]:
-        mine = ("amount_rows", "combine", "gate_kernel", "gate_inputs")
-        return {name: v for name, v in self.get_params(deep=False).items() if name not in mine}
+        return {one.name: getattr(self, one.name) for one in fields(SparseGPRegressor)}
 
     def _classifier(self) -> SparseGPClassifier:
         settings = self._shared_settings()
@@ -179,39 +245,55 @@ class HurdleGPRegressor(Regressor):
     def _regressor(self) -> SparseGPRegressor:
         return SparseGPRegressor(**self._shared_settings())
 
-    @property
-    def _has_atom(self) -> bool:
-        return True
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "regressor_")
-
-    # -- answers --------------------------------------------------------------------------------
+    # -- predicting -----------------------------------------------------------------------------
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The predicted amount at each row, combined as `combine` says.
+        """Predict the amount at each row.
 
-        With `class` it is the likelier of zero and an amount, with `expectation` the mean. The
-        standard deviation is that of the whole distribution, zeros included.
+        Parameters
+        ----------
+        X : array-like, DataFrame, DataArray or Dataset
+            Inputs. The cells of a DataArray or a Dataset are answered as by `predict_lattice`.
+        return_std : bool, default=False
+            If True, return standard deviations too.
 
+        Returns
+        -------
+        amount : ndarray of shape (n_rows,)
+            With `combine="class"` the likelier of zero and an amount, with
+            `combine="expectation"` the mean.
+        sd : ndarray of shape (n_rows,)
+            The standard deviation of the whole distribution, zeros included, if `return_std`.
+
+        Examples
+        --------
         >>> model.predict(new).round(1)
         array([0., 4.])
         """
         return super().predict(X, return_std)
 
-    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    @entry_point
+    def predict_distribution(self, X: Any) -> HurdleDistribution:
+        check_is_fitted(self)
         self._check_choices()
-        p, mean, sd = self._parts(X)
-        combined = np.where(p >= 0.5, mean, 0.0) if self.combine == "class" else p * mean
-        return combined, np.sqrt(p * (sd**2 + (1.0 - p) * mean**2))
-
-    def _mean(self, X: ArrayLike) -> np.ndarray:
-        p, mean, _ = self._parts(X)
-        return p * mean
+        amounts = self.regressor_.predict_distribution(X)
+        return HurdleDistribution(self.prob_on(X), amounts, combine=self.combine)
 
     def prob_on(self, X: ArrayLike) -> np.ndarray:
-        """The probability that an observation is not zero, at each row.
+        """Return the probability that an observation is not zero.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Probabilities.
+
+        Examples
+        --------
         >>> model.prob_on(new).round(1)
         array([0., 1.])
         """
@@ -221,11 +303,26 @@ class HurdleGPRegressor(Regressor):
     def predict_if_on(
         self, X: ArrayLike, return_std: bool = False
     ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """The expected amount at each row if it is not zero there, by the second part alone.
+        """Predict the amount at each row if it is not zero there.
 
-        It says how much there is where there is something, not how much to expect: that is
-        `predict`.
+        It is how much there is where there is something. `predict` says how much to expect.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        return_std : bool, default=False
+            If True, return standard deviations too.
+
+        Returns
+        -------
+        amount : ndarray of shape (n_rows,)
+            Expected amounts.
+        sd : ndarray of shape (n_rows,)
+            Their standard deviations, if `return_std`.
+
+        Examples
+        --------
         >>> model.predict_if_on([[8.0]]).round(1)
         array([4.])
         """
@@ -233,71 +330,60 @@ class HurdleGPRegressor(Regressor):
         return self.regressor_.predict(X, return_std)
 
     def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The lower bound on log p(y): that of zero or not, plus that of the amounts not zero.
+        """Return the lower bound on log p(y): the classifier's plus that of the non-zero amounts.
 
-        It is −∞ for what a model that has only seen zeros, or none, holds for impossible.
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        y : array-like of shape (n_rows,)
+            Observations.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row.
 
+        Returns
+        -------
+        float
+            The bound, −∞ for observations of a class that training has not seen.
+
+        Examples
+        --------
         >>> model.elbo(X, y) > model.elbo(X, y + 1)
         True
         """
         check_is_fitted(self)
-        numbers = self._as_numbers(X)
-        checked, target = validate_data(
-            self, numbers, y, dtype=np.float64, y_numeric=True, reset=False
-        )
-        weight = row_weights(sample_weight, checked)
-        X = X if hasattr(X, "iloc") else checked
+        rows, target = self._checked_pair(X, y)
+        weight = row_weights(sample_weight, rows)
+        X = X if hasattr(X, "iloc") else rows
         on = target != 0
-        rows = np.flatnonzero(on)
         if not set(np.unique(on[weight > 0]).astype(int)) <= set(self.classifier_.classes_):
             return -np.inf
         bound = self.classifier_.elbo(X, on.astype(int), weight)
-        if not len(rows):
+        if not on.any():
             return bound
-        return bound + self.regressor_.elbo(_safe_indexing(X, rows), target[rows], weight[rows])
+        chosen = np.flatnonzero(on)
+        amounts = _safe_indexing(X, chosen)
+        return bound + self.regressor_.elbo(amounts, target[chosen], weight[chosen])
 
     def sanity(self) -> list[str]:
-        """What looks wrong with either part, a sentence each; empty if nothing does.
+        """List what looks wrong with either part of the fit.
 
-        >>> all(isinstance(said, str) for said in model.sanity())
+        Returns
+        -------
+        list of str
+            A sentence for each finding; empty if there is none.
+
+        Examples
+        --------
+        >>> all(isinstance(finding, str) for finding in model.sanity())
         True
         """
         check_is_fitted(self)
-        parts = {"Zero or not": self.classifier_, "Amounts": self.regressor_}
-        return [f"{name}: {said}" for name, part in parts.items() for said in part.sanity()]
-
-    def _parts(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The probability of not zero, and mean and standard deviation of the amount."""
-        check_is_fitted(self)
-        parts = self.prob_on(X), *self.regressor_.predict(X, return_std=True)
-        p, mean, sd = (np.asarray(part, np.float64) for part in parts)  # they will be squared
-        return p, mean, sd
-
-    def _probability(self, X: ArrayLike, low: float, high: float) -> np.ndarray:
-        p, mean, sd = self._parts(X)
-        amount = norm.cdf(high, mean, sd) - norm.cdf(low, mean, sd)
-        return (1.0 - p) * (low < 0 <= high) + p * amount
-
-    def _cdf(self, X: ArrayLike, thresholds: np.ndarray) -> np.ndarray:
-        p, mean, sd = (part.reshape(-1, *(1,) * (thresholds.ndim - 1)) for part in self._parts(X))
-        return (1.0 - p) * (thresholds >= 0) + p * norm.cdf(thresholds, mean, sd)
-
-    def _log_between(self, X: ArrayLike, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        atom = np.where((low < 0) & (high >= 0), 1.0 - self.prob_on(X), 0.0)
-        amount = self.regressor_.log_prob_between(X, low, high)
-        with np.errstate(divide="ignore"):
-            return np.logaddexp(np.log(atom), np.log(self.prob_on(X)) + amount)
-
-    def _quantile(self, X: Any, p: float, of: str = "response") -> np.ndarray:
-        if of == "if_on":
-            return self.regressor_._quantile(X, p)
-        # Below the zeros, among them, or above them.
-        on, mean, sd = self._parts(X)
-        negative = on * norm.cdf(0.0, mean, sd)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            below = norm.ppf(np.clip(p / on, 0.0, 1.0), mean, sd)
-            above = norm.ppf(np.clip((p - (1.0 - on)) / on, 0.0, 1.0), mean, sd)
-        return np.select([p < negative, p > negative + 1.0 - on], [below, above], 0.0)
+        return [
+            f"{name.capitalize()}: {finding}"
+            for name, part in self.parts_.items()
+            for finding in part.sanity()
+        ]
 
     @entry_point
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
@@ -311,5 +397,5 @@ class HurdleGPRegressor(Regressor):
 
 
 def _prob_on(classifier: SparseGPClassifier, X: ArrayLike) -> np.ndarray:
-    """The probability of a 1, also where training has seen but one of the classes."""
+    """Return the probability of a 1, also where training has seen one class alone."""
     return classifier.predict_proba(X) @ classifier.classes_

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -14,13 +15,18 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp.data.layout import Inputs, Layout, refuse_too_large
-from zigp.estimators.answers import ModelRegressor
+from zigp.estimators.distribution import NetworkDistribution
 from zigp.estimators.initial import KernelSpec, Sizes, Sparsity, initial_latent
+from zigp.estimators.outputs import OutputScale
+from zigp.estimators.parameters import estimator, parameter, redeclared
 from zigp.estimators.persistence import registered
+from zigp.estimators.regressor import ModelRegressor
+from zigp.gp.batch import Rows
 from zigp.gp.latent import LatentGP, family
 from zigp.models import predictions
 from zigp.models.likelihoods import Gaussian, LatentNoise
 from zigp.models.model import Model, gp_network
+from zigp.models.predictions import Predictions
 from zigp.runtime.session import entry_point
 from zigp.training import Fit, check_whole
 
@@ -36,62 +42,133 @@ _FIRST_REACH = {"f": 0.5, "W": 1.5, "g": 2.0, "k": 2.0}
 
 @dataclass(frozen=True)
 class NetworkParts:
-    """What a network is made of at each row: N rows, Q latents, P outputs.
+    """The parts of a network at each row: N rows, Q latents, P outputs.
 
-    Contributions are in the units of the outputs (after `y_transform`); the rest has no unit.
+    Attributes
+    ----------
+    latents : ndarray of shape (N, Q)
+        E[f], with its gate where the latents are sparse.
+    weights : ndarray of shape (N, Q, P)
+        E[W].
+    support : ndarray of shape (N, Q, P)
+        E[Φ(g)]; 1 where the weights have no gates.
+    effective_weights : ndarray of shape (N, Q, P)
+        E[Φ(g) W].
+    contributions : ndarray of shape (N, Q, P)
+        The terms whose sum is an output minus its mean, in the units of the outputs (after
+        `y_transform`).
+    n_effective : ndarray of shape (N, P)
+        The number of latents that an output uses, from 1 to Q.
 
+    Examples
+    --------
     >>> rows, latents, outputs = model.predict_network(X).weights.shape
     """
 
-    latents: np.ndarray  # [N, Q]  E[f], with its gate where the latents are sparse
-    weights: np.ndarray  # [N, Q, P]  E[W]
-    support: np.ndarray  # [N, Q, P]  E[Φ(g)]; 1 where the weights have no gates
-    effective_weights: np.ndarray  # [N, Q, P]  E[Φ(g) W]
-    contributions: np.ndarray  # [N, Q, P]  the terms whose sum an output is, around its mean
-    n_effective: np.ndarray  # [N, P]  how many latents an output uses, from 1 to Q
+    latents: np.ndarray
+    weights: np.ndarray
+    support: np.ndarray
+    effective_weights: np.ndarray
+    contributions: np.ndarray
+    n_effective: np.ndarray
 
 
 @registered
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
-    """Several outputs as sums of a few latent functions with weights that vary: y = W(x) f(x) + ε.
+    """Gaussian process regression network for several outputs: y = W(x) f(x) + ε.
 
-    Every weight W_qp and every latent f_q is a Gaussian process. With `sparse_weights` a weight
-    can switch off, Φ(g_qp) W_qp, and with `sparse_latents` a latent can, Φ(k_q) f_q. Outputs may be
-    missing (NaN) anywhere in Y. Training starts `n_restarts` times from random places, all in one
-    compiled program; the best by its objective is kept, and all are in `restarts_`.
+    Each output is a sum of a few latent functions f_q with weights W_qp that vary over the inputs;
+    latent functions and weights are Gaussian processes. With `sparse_weights` a weight has a gate,
+    Φ(g_qp) W_qp; with `sparse_latents` a latent function has one, Φ(k_q) f_q. Outputs may be
+    missing (NaN) anywhere in Y.
 
-    `latent_noise` adds noise to the latents at every site, which its outputs then share. Turn it on
-    where some outputs are known at the sites to be predicted (`predict(X, known=Y)`, `impute`): on
-    the Jura data it helps there. It is off by default because with nothing known at a new site
-    cross-validation found it worse, on Jura's training rows and on simulated data alike
-    (`benchmarks/latent_noise.py` and its results).
+    Use `latent_noise` if some outputs are known at the sites to predict (`predict(X, known=Y)` and
+    `impute`), as in the Jura data. It is off by default: if nothing is known at a new site,
+    cross-validation found it worse, both on Jura's training rows and on simulated data
+    (`benchmarks/latent_noise.py`).
 
-    `inducing` is `separate` (each latent and each weight has kernels and inducing inputs of its
-    own, and a gate uses those inducing inputs of what it gates, as in the paper) or `one` (all
-    latents of a kind share theirs, which is cheaper).
+    Attributes
+    ----------
+    n_outputs_ : int
+        Number of outputs.
+    restarts_ : list of Fit
+        Result of each restart. The one with the highest bound is kept.
+    noise_sd_ : ndarray of shape (n_outputs_,)
+        Standard deviation of the noise of each output, in the units of y.
 
+    Examples
+    --------
     >>> X = np.linspace(0, 10, 50)[:, None]
     >>> Y = np.column_stack([np.sin(X[:, 0]), 1 + 2 * np.sin(X[:, 0])])
     >>> Y[20:25, 1] = np.nan
     >>> model = GPNetworkRegressor(1, n_inducing=8, n_restarts=2, steps=300).fit(X, Y)
     """
 
-    n_latents: int = field(default=2, kw_only=False)
-    kernel: KernelSpec = "squared_exponential"
-    sparse_weights: bool = True
-    sparse_latents: bool = False
-    latent_noise: bool = False
-    weight_kernel: KernelSpec | None = None
-    gate_kernel: KernelSpec | None = None
-    lengthscale_prior: tuple[float, float] | None = (3.0, 1.0)
-    y_transform: str | None = None
-    back_transform: str = "mean"
-    n_inducing: Sizes | None = 10
-    inducing: str = "separate"
-    covariance: str = "dense"
-    n_restarts: int = 10
-    tol: float = 1e-5
+    n_latents: int = parameter("Number of latent functions.", default=2, kw_only=False)
+    kernel: KernelSpec = parameter(
+        "Kernel of the latent functions: a name, a kernel object from `zigp.kernels`, or one of "
+        "these for each column group, as a list or as a dict by group name.",
+        default="squared_exponential",
+    )
+    sparse_weights: bool = parameter("Whether weights have gates.", default=True)
+    sparse_latents: bool = parameter("Whether latent functions have gates.", default=False)
+    latent_noise: bool = parameter(
+        "Whether latent functions have noise at each site, which all outputs there share.",
+        default=False,
+    )
+    weight_kernel: KernelSpec | None = parameter(
+        "Kernel of the weights. By default the same as `kernel`.", default=None
+    )
+    gate_kernel: KernelSpec | None = parameter(
+        "Kernel of the gates. By default the same as `kernel`.", default=None
+    )
+    lengthscale_prior: tuple[float, float] | None = parameter(
+        "Shape and rate of a gamma prior on the length-scales of the gates. If None, there is no "
+        "prior.",
+        default=(3.0, 1.0),
+    )
+    y_transform: str | None = parameter(
+        "Transform of the outputs before they are modelled, or None.",
+        default=None,
+        choices=(None, "log", "log1p"),
+    )
+    back_transform: str = parameter(
+        "With `y_transform`, what `predict` returns in the units of y.",
+        default="mean",
+        scope="training",
+        choices=("mean", "median"),
+    )
+    n_inducing: Sizes | None = parameter(
+        "Number of inducing points of each latent function and each weight: one number for all "
+        "column groups together, or one for each group, as a list or as a dict by group name.",
+        default=10,
+    )
+    inducing: str = parameter(
+        "With 'separate', each latent function and each weight has its own kernels and inducing "
+        "points, and a gate has the inducing points of what it gates, as in the paper. With 'one', "
+        "all functions of a kind share them, which is cheaper.",
+        default="separate",
+        choices=("separate", "one"),
+    )
+    covariance: str = redeclared(ModelRegressor, "covariance", default="dense")
+    steps: int | None = parameter(
+        "Number of training steps. By default 300 ('natural') or 1,500 ('adam').",
+        default=None,
+        scope="training",
+    )
+    learning_rate: float | Mapping[str, float] | None = parameter(
+        "Learning rate of Adam: one number, or a dict with one each for 'variational', 'kernel', "
+        "'inducing' and 'noise'. By default 0.1 ('natural') or 0.02 ('adam').",
+        default=None,
+        scope="training",
+    )
+    n_restarts: int = parameter(
+        "Number of random starting points of training. The result with the highest bound is kept.",
+        default=10,
+        scope="training",
+    )
+    tol: float = redeclared(ModelRegressor, "tol", default=1e-5)
 
     _always_fixed: ClassVar = ("f.prior_mean", "W.prior_mean")
     _default_method: ClassVar = "natural"
@@ -207,54 +284,19 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         self.restarts_ = fits
         super()._keep(fits)
 
-    # -- transforms -----------------------------------------------------------------------------
-
-    def _transformed(self, y: np.ndarray) -> np.ndarray:
-        if self.y_transform is None:
-            return y
-        if self.y_transform not in ("log", "log1p"):
+    def _refuse_too_low(self, Y: np.ndarray) -> None:
+        if self.y_transform not in (None, "log", "log1p"):
             raise ValueError(
                 f"y_transform must be None, 'log' or 'log1p', not {self.y_transform!r}."
             )
-        lowest = self._lowest
-        with np.errstate(divide="ignore", invalid="ignore"):
-            logged = np.log(np.maximum(y, lowest) - lowest)
-        return np.where(np.isnan(y), np.nan, logged)
-
-    @property
-    def _lowest(self) -> float:
-        """What outputs must lie above."""
-        return {"log": 0.0, "log1p": -1.0}.get(str(self.y_transform), -np.inf)
-
-    def _refuse_too_low(self, Y: np.ndarray) -> None:
-        too_low = self._lowest >= Y
+        lowest = OutputScale(0.0, 1.0, self.y_transform).lowest
+        too_low = lowest >= Y
         if too_low.any():
             row, column = (int(i[0]) for i in np.nonzero(too_low))
             raise ValueError(
-                f"y_transform={self.y_transform!r} needs outputs above {self._lowest:g}; "
+                f"y_transform={self.y_transform!r} needs outputs above {lowest:g}; "
                 f"row {row}, column {column} of Y is {Y[row, column]:g}. Choose another, or none."
             )
-
-    def _in_model_units(
-        self, X: np.ndarray, y: np.ndarray, weight: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        X, values, weights, shift = super()._in_model_units(X, y, weight)
-        if self.y_transform is not None:
-            # p(y) = p(t(y)) t′(y), and the derivative of a logarithm is exp(−t(y)).
-            shift -= float(np.sum(weights * np.nan_to_num(self._transformed(y)).T))
-        return X, values, weights, shift
-
-    def _in_user_units(self, values: np.ndarray) -> np.ndarray:
-        y = super()._in_user_units(values)
-        return y if self.y_transform is None else np.exp(y) - (self.y_transform == "log1p")
-
-    # -- a y of one dimension -------------------------------------------------------------------
-
-    def _over_rows(self, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
-        out = super()._over_rows(*args, **kwargs)
-        if self._output_names is None:
-            out = {name: np.squeeze(values, axis=-2) for name, values in out.items()}
-        return out
 
     def _draws(self, *args: Any, **kwargs: Any) -> np.ndarray:
         drawn = super()._draws(*args, **kwargs)
@@ -264,12 +306,29 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     @entry_point
     def predict(self, X: Any, return_std: bool = False, known: ArrayLike | None = None) -> Any:
-        """The expected outputs [rows, P] at each row of X, with standard deviations if asked for.
+        """Predict the expected outputs at each row of X.
 
-        They are [rows] where y was so in `fit`. `known` [rows, P] holds outputs that are known
-        there, NaN for the others: these are then predicted given those, without fitting again. With
-        a transform, `back_transform` chooses whether the mean or the median is returned.
+        With a transform, `back_transform` chooses whether the mean or the median is returned.
 
+        Parameters
+        ----------
+        X : array-like, DataFrame, DataArray or Dataset
+            Inputs. The cells of a DataArray or a Dataset are answered as by `predict_lattice`.
+        return_std : bool, default=False
+            If True, return standard deviations too.
+        known : array-like of shape (n_rows, n_outputs), optional
+            Outputs that are known at the rows, NaN for the others, which are then predicted given
+            those, without fitting again.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows, n_outputs), or (n_rows,) where y had one dimension
+            Expected outputs.
+        sd : ndarray, shaped as `mean`
+            Standard deviations of new observations, if `return_std`.
+
+        Examples
+        --------
         >>> model.predict(X).shape
         (50, 2)
         >>> model.predict([[2.0]], known=[[0.9, np.nan]]).shape
@@ -284,19 +343,12 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             mean, sd = mean[:, 0], sd[:, 0]
         return (mean, sd) if return_std else mean
 
-    def _moments(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    @entry_point
+    def predict_distribution(self, X: Any) -> NetworkDistribution:
         self._check_back_transform()
-        if self.y_transform is None:
-            return super()._moments(X)
-        return self._back_transformed(X, self.back_transform)
-
-    def _mean(self, X: ArrayLike) -> np.ndarray:
-        return super()._mean(X) if self.y_transform is None else self._back_transformed(X)[0]
-
-    def _back_transformed(self, X: Any, middle: str = "mean") -> tuple[np.ndarray, np.ndarray]:
-        units = (np.reshape(v, (-1, 1)) for v in (self.y_offset_, self.y_scale_))
-        out = self._over_rows(X, predictions.back_transformed, *units)
-        return out[middle].T - (self.y_transform == "log1p"), out["sd"].T
+        outputs = None if self._output_names is None else self.n_outputs_
+        median = self.back_transform == "median"
+        return NetworkDistribution(self._predictions(X), self._output_scale, outputs, median=median)
 
     def _check_back_transform(self) -> None:
         if self.back_transform not in ("mean", "median"):
@@ -306,11 +358,25 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     @entry_point
     def impute(self, X: ArrayLike, Y: ArrayLike) -> np.ndarray:
-        """Y with its missing outputs predicted, at rows that were in training with these outputs.
+        """Predict the missing outputs at rows that were in training.
 
         With latent noise the outputs known at a row say what its own noise was; the model has
         learned the rest from them already. At new rows use `predict(X, known=Y)`.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs of the training data.
+        Y : array-like of shape (n_rows, n_outputs)
+            Outputs of the training data, NaN where they are missing.
+
+        Returns
+        -------
+        ndarray, shaped as Y
+            Y with predictions in place of what is missing.
+
+        Examples
+        --------
         >>> np.isnan(model.impute(X, Y)).any()
         np.False_
         """
@@ -325,16 +391,14 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         inputs, values, weights, _ = self._in_model_units(rows, Y, np.ones(len(rows)))
         # Without noise of their own, latents at a row of the training data are as q has them.
         local = trained and not self.latent_noise
-        signal = predictions.conditioned(
-            self.model_,
-            inputs,
-            values,
-            np.zeros_like(weights) if local else weights,
-            trained=trained and not local,
+        signal = Predictions(self.model_, Rows(inputs)).ask(
+            predictions.given_outputs,
+            np.asarray(float(trained and not local)),
+            along=[values, np.zeros_like(weights) if local else weights > 0],
         )
         noise = np.reshape(self.noise_sd_ / self.y_scale_, (-1, 1)) ** 2
-        mean = self.y_offset_ + self.y_scale_ * signal.mean.T
-        var = self.y_scale_**2 * (signal.var + noise).T
+        mean = self.y_offset_ + self.y_scale_ * signal["mean"].T
+        var = self.y_scale_**2 * (signal["var"] + noise).T
         if self.y_transform is not None:
             average, median = np.exp(mean + 0.5 * var), np.exp(mean)
             sd = average * np.sqrt(np.expm1(var))
@@ -347,12 +411,24 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
     @entry_point
     def predict_network(self, X: ArrayLike) -> NetworkParts:
-        """Latents, weights, support, and what each latent adds to each output, at each row.
+        """Predict latents, weights, support, and what each latent adds to each output.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        NetworkParts
+            Arrays over the rows.
+
+        Examples
+        --------
         >>> model.predict_network(X).support.shape
         (50, 1, 2)
         """
-        out = super()._over_rows(X, predictions.network)
+        out = self._predictions(X).ask(predictions.network)
         parts = {name: np.moveaxis(values, -1, 0) for name, values in out.items()}
         terms = parts["effective"] * parts["latents"][:, :, None] * self.y_scale_
         # The participation ratio (Σ a)²/Σ a² of squared terms: 1 if one does all, Q if all share.
@@ -368,10 +444,10 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
 
 
 def _farther(D: int) -> float:
-    """How much farther the nearest of ten points is among D inputs than among two.
+    """Return how much farther the nearest of ten points is among D inputs than among two.
 
-    √(D/2), for distances grow so, times 10^(½ − 1/D) from three inputs on: there, neighbours are
-    hardly nearer than others. Where no inducing input is in reach of the rows a network can only
-    explain them as noise, and stays at that.
+    It is √(D/2), since distances grow so, times 10^(½ − 1/D) from three inputs on, where neighbours
+    are hardly nearer than others. If no inducing input is within reach of the rows, a network
+    explains them as noise and stays at that.
     """
     return float(np.sqrt(D / 2.0) * 10.0 ** max(0.5 - 1.0 / D, 0.0))

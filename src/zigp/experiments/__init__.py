@@ -6,7 +6,6 @@ from pathlib import Path
 
 from zigp.datasets import load_jura, load_precipitation, load_toy
 from zigp.experiments import jura, precipitation, toy
-from zigp.experiments.page import results_page
 from zigp.experiments.record import Record
 
 __all__ = ["EXPERIMENTS", "reproduce"]
@@ -21,37 +20,29 @@ def reproduce(
     out: Path,
     *,
     fast: bool = False,
-    page: Path | None = None,
     resume: bool = False,
-) -> list[Path]:
-    """Run one experiment, or `all`, and write what it found; returns the folders written to.
+) -> list[Record]:
+    """Run one experiment, or `all`, write the results into folders, and return them.
 
-    With `resume`, experiments that an earlier run into the same folder has finished are read.
+    With `resume`, the experiments that an earlier run into the same folder finished are read.
     """
     chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
     folders = [out / name if experiment == "all" else out for name in chosen]
     for name in chosen:
         if not resume:
-            LOADERS[name](data_dir)  # better missed now than after the experiments before it
+            LOADERS[name](data_dir)  # missing data fail now, not after other experiments
     records: list[Record] = []
-    out.mkdir(parents=True, exist_ok=True)  # not before, as that can fail
-    if page is not None:
-        page.open("ab").close()  # better now than after all the fits
     for name, folder in zip(chosen, folders, strict=True):
         folder.mkdir(parents=True, exist_ok=True)
         if resume and (folder / "results.json").exists():
             records.append(_finished(folder, name, fast))
         else:
             records.append(EXPERIMENTS[name](data_dir, folder, fast=fast))
-    command = f"zigp reproduce {experiment}" + (" --fast" if fast else "")
-    text = results_page(records, command=command, fast=fast)
-    for target in [out / "results.md", *([page] if page else [])]:
-        target.write_text(text)
-    return folders
+    return records
 
 
 def _finished(folder: Path, name: str, fast: bool) -> Record:
-    """The record in a folder, if it is of this experiment and of as thorough a run."""
+    """Return the record in a folder if it is of this experiment, and as thorough."""
     record = Record.read(folder)
     if (record.experiment, record.fast) != (name, fast):
         kind = "fast" if record.fast else "full"

@@ -1,4 +1,4 @@
-"""The paper's figures, put together from the pictures of `zigp.plots`."""
+"""The paper's figures, composed of `zigp.plots`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["error_figure", "fits_and_truth", "network_figure", "parts_figure", "
 
 
 def fits_and_truth(toy: pd.DataFrame, models: Mapping[str, Any]) -> Figure:
-    """Figure 1: fits below each other, beside the signal that the data were made of."""
+    """Figure 1: fits below each other, with the true signal."""
     figure = _figure(6.4, 2.4 * len(models))
     axes = figure.subplots(len(models), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for ax, (title, model) in zip(axes, models.items(), strict=True):
@@ -34,7 +34,7 @@ def fits_and_truth(toy: pd.DataFrame, models: Mapping[str, Any]) -> Figure:
 
 
 def parts_figure(toy: pd.DataFrame, model: ZeroInflatedGPRegressor) -> Figure:
-    """Figure 2: what the zero-inflated GP is made of, each part beside its kernel."""
+    """Figure 2: the parts of the zero-inflated GP, each beside its kernel."""
     figure = _figure(8.0, 8.4)
     plots.components_1d(model, toy[["x"]], toy["y"], figure=figure)
     return figure
@@ -43,9 +43,9 @@ def parts_figure(toy: pd.DataFrame, model: ZeroInflatedGPRegressor) -> Figure:
 def rain_maps(
     rain: pd.DataFrame, model: ZeroInflatedGPRegressor, inputs: Sequence[str], days: int = 7
 ) -> Figure:
-    """Figure 3: a week of rain on the map, at the wettest hour of each day.
+    """Figure 3: a week of rain on maps, at the wettest hour of each day.
 
-    From the top: the readings, the prediction and the support, both wherever a station is near.
+    From the top: the readings, the prediction and the support, the latter two near stations.
     """
     lat, lon, hour = inputs
     hours = _wettest_hours(rain, hour, days)
@@ -72,7 +72,7 @@ def rain_maps(
 
 
 def error_figure(predictions: pd.DataFrame, names: Sequence[str], resolution: float) -> Figure:
-    """Figure 4: how often absolute errors exceed a size, one line for each model."""
+    """Figure 4: how often absolute errors exceed a size, one line per model."""
     figure = _figure(6.4, 4.2)
     ax = figure.subplots()
     for name in names:
@@ -92,7 +92,7 @@ def error_figure(predictions: pd.DataFrame, names: Sequence[str], resolution: fl
 def network_figure(
     model: GPNetworkRegressor, train: pd.DataFrame, place: Sequence[str], outputs: Mapping[str, str]
 ) -> Figure:
-    """Figures 5 and 6: latents, weights, support, predictions and data on the map, in km."""
+    """Figures 5 and 6: latents, weights, support, predictions and data on maps, in km."""
     import pandas as pd
 
     low, high = train[list(place)].min(), train[list(place)].max()
@@ -119,7 +119,7 @@ def _figure(width: float, height: float, layout: Any = "constrained") -> Figure:
 
 
 def _wettest_hours(rain: pd.DataFrame, hour: str, days: int) -> list[int]:
-    """In the wettest run of whole days, the wettest hour of each."""
+    """Return the wettest hour of each day in the wettest run of days."""
     total = rain.groupby(hour)["rain_mm"].sum()
     by_day = total.groupby(total.index // 24)
     daily, wettest = by_day.sum().rolling(days).sum().to_numpy(), by_day.idxmax().to_numpy()
@@ -130,7 +130,7 @@ def _wettest_hours(rain: pd.DataFrame, hour: str, days: int) -> list[int]:
 def _near(
     lat: np.ndarray, lon: np.ndarray, hours: Sequence[int], inputs: Sequence[str], size: int = 45
 ) -> pd.DataFrame:
-    """A grid over the stations at each hour, without the places far from all of them."""
+    """Return a grid over the stations at each hour, without places far from all of them."""
     import pandas as pd
 
     north, east = np.meshgrid(

@@ -1,5 +1,4 @@
-"""Metals in the soil of the Swiss Jura: the paper's Table 2, Figures 5 and 6, and cadmium given
-nickel and zinc."""
+"""Metals in the soil of the Swiss Jura: Table 2, Figures 5 and 6, and cadmium given two others."""
 
 from __future__ import annotations
 
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from zigp.datasets import load_jura
+from zigp.diagnostics import scores
 from zigp.estimators import GPNetworkRegressor, SparseGPRegressor
 from zigp.experiments.figures import network_figure
 from zigp.experiments.record import Record, say
@@ -24,7 +24,7 @@ __all__ = ["HETEROTOPIC", "PAPER", "PUBLISHED", "run"]
 METALS = ["cd", "ni", "zn"]
 NAMES = ["cadmium", "nickel", "zinc"]
 PLACE = ["x", "y"]
-# All of it was chosen and published with Adam, the method of the paper.
+# Settings were chosen, and results published, with Adam, the method of the paper.
 RESTARTS, FAST_RESTARTS, FAST_STEPS = 30, 3, 100
 # The paper's Table 2: RMSE and MAE of cadmium, nickel and zinc.
 PAPER: dict[tuple[str, str], tuple[float, ...]] = {
@@ -33,7 +33,7 @@ PAPER: dict[tuple[str, str], tuple[float, ...]] = {
     ("GPRN", "m=10"): (0.774, 0.586, 7.207, 5.656, 37.87, 25.10),
     ("sGPRN", "m=10"): (0.749, 0.573, 6.524, 5.054, 36.17, 23.63),
 }
-# Published MAE of cadmium where nickel and zinc are known.
+# Published MAE of cadmium when nickel and zinc are known.
 PUBLISHED = {
     "GP": 0.5739,
     "co-kriging": 0.51,
@@ -60,7 +60,7 @@ HETEROTOPIC: dict[tuple[str, str], dict[str, Any]] = {
 
 
 def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
-    """Networks with many restarts, what costs nothing, and cadmium given nickel and zinc."""
+    """Run networks with many restarts, cheap baselines, and cadmium given nickel and zinc."""
     train, test = load_jura(data_dir)
     record = Record("jura", fast=fast)
     shorter = {"n_restarts": FAST_RESTARTS, "steps": FAST_STEPS} if fast else {}
@@ -73,11 +73,6 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
     return record
 
 
-def _errors(mean: np.ndarray, truth: np.ndarray) -> dict[str, float]:
-    e = mean - truth
-    return {"rmse": float(np.sqrt(np.mean(e**2))), "mae": float(np.mean(np.abs(e)))}
-
-
 def _add(
     record: Record,
     mean: np.ndarray,
@@ -85,14 +80,14 @@ def _add(
     sd: np.ndarray | None = None,
     **keys: Any,
 ) -> None:
-    """One row and its predictions for each output."""
+    """Add one row and its predictions for each output."""
     for p, output in enumerate(map(str, truth)):
         y = truth[output].to_numpy()
         columns: dict[str, Any] = {"row": np.arange(len(y)), "output": output, "y": y}
         columns["mean"] = mean[:, p]
         if sd is not None:
             columns["sd"] = sd[:, p]
-        record.add(_errors(mean[:, p], y) | {"output": output}, columns, **keys)
+        record.add(scores.errors(y, mean[:, p]) | {"output": output}, columns, **keys)
 
 
 def _each_restart(
@@ -103,7 +98,7 @@ def _each_restart(
     data: tuple[Any, Any],
     **keys: Any,
 ) -> None:
-    """A row for every restart that did not fail, with its bound on the training data."""
+    """Add a row for every restart that did not fail, with its bound on the training data."""
     for restart, fit in enumerate(network.restarts_):
         if not fit.failed:
             one = copy.copy(network)
@@ -115,7 +110,7 @@ def _each_restart(
 def _isotopic(
     record: Record, train: pd.DataFrame, test: pd.DataFrame, shorter: dict[str, Any]
 ) -> GPNetworkRegressor:
-    """The paper's table: all metals at the training sites, none at the test sites."""
+    """Run the paper's table: all metals at the training sites, none at the test sites."""
     shown: dict[tuple[str, str], GPNetworkRegressor] = {}
     for name, setting in PAPER:
         if shorter and (name, setting) != ("sGPRN", "m=5"):
@@ -140,7 +135,7 @@ def _isotopic(
 
 
 def _free(record: Record, train: pd.DataFrame, test: pd.DataFrame, fast: bool) -> None:
-    """What costs little: the training median, a GP for each metal, and a log-linear regression."""
+    """Run cheap baselines: training median, a GP per metal, and a log-linear regression."""
     median = np.tile(train[METALS].median().to_numpy(), (len(test), 1))
     _add(record, median, test[METALS], model="Median", split="isotopic")
     options: dict[str, Any] = {"kernel": "squared_exponential"}
@@ -166,7 +161,7 @@ def _free(record: Record, train: pd.DataFrame, test: pd.DataFrame, fast: bool) -
 def _heterotopic(
     record: Record, train: pd.DataFrame, test: pd.DataFrame, shorter: dict[str, Any]
 ) -> None:
-    """Nickel and zinc known at all sites, cadmium missing at the test sites."""
+    """Predict cadmium at the test sites, where nickel and zinc are known."""
     import pandas as pd
 
     both = pd.concat([train, test], ignore_index=True)

@@ -1,4 +1,4 @@
-"""What users would pick instead today, where it is installed: pip install 'zigp[peers]'."""
+"""Models that users would pick otherwise, if installed: pip install 'zigp[peers]'."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PEERS = {"LightGBM": "lightgbm", "scikit-lego": "sklego"}
 
 
 def installed_peers() -> dict[str, Any]:
-    """Regressors by name, of the packages that are installed.
+    """Return regressors of the installed packages, by name.
 
     Their settings were chosen on training rows alone (benchmarks/tune_precipitation.py).
     """

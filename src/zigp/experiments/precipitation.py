@@ -1,4 +1,4 @@
-"""Rain in Finland, hour by hour and station by station: the paper's Table 1, Figures 3 and 4."""
+"""Hourly rain at stations in Finland: the paper's Table 1, Figures 3 and 4."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from zigp.gp.kernels import SquaredExponential
 if TYPE_CHECKING:
     import pandas as pd
 
-    from zigp.estimators.answers import Regressor
+    from zigp.estimators.regressor import Regressor
 
 __all__ = ["MODELS", "PAPER", "SETTINGS", "run", "splits"]
 
@@ -38,9 +38,9 @@ _JOINT = ("GPc", "GPr", "Hurdle", "ZiGP")  # each one model of all rows
 FAST_STEPS = 60
 
 # `paper`: 10 × 100 inducing points, squared exponential kernels with a length-scale for each of
-# latitude, longitude and time, Gaussian noise; where the length-scales start (degrees, hours) was
-# chosen on training rows alone (benchmarks/tune_precipitation.py). `own` gives nothing: it is what
-# anyone gets, and those defaults were chosen in the same way.
+# latitude, longitude and time, Gaussian noise. The initial length-scales (degrees, hours) were
+# chosen on training rows alone (benchmarks/tune_precipitation.py). `own` is the defaults, which
+# were chosen in the same way.
 SETTINGS: dict[str, dict[str, Any]] = {
     "paper": {
         "column_groups": {"space": ["lat", "lon"], "time": ["hour"]},
@@ -80,10 +80,10 @@ PAPER: dict[str, dict[str, float]] = {
 def splits(
     rain: pd.DataFrame, split: str, folds: int = 5
 ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Fold, training rows and test rows.
+    """Yield each fold with its training rows and test rows.
 
-    `kfold`: five random folds over rows, which the paper's table was made with. `time`: whole hours
-    held out, as the paper's text describes it; the fold is the seed that draws them.
+    `kfold`: five random folds over rows, as in the paper's table. `time`: whole hours held out, as
+    in the paper's text; the fold is the seed that draws them.
     """
     if split == "kfold":
         parts = KFold(5, shuffle=True, random_state=1234).split(rain)
@@ -98,7 +98,7 @@ def splits(
 
 
 def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
-    """Every model on every fold of both splits; tables, predictions and figures into `out`."""
+    """Run every model on every fold of both splits, and write results and figures into `out`."""
     rain = load_precipitation(data_dir)
     record = Record("precipitation", fast=fast)
     shown: ZeroInflatedGPRegressor | None = None
@@ -127,7 +127,7 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
 def _fitted(
     train: pd.DataFrame, setting: str, names: tuple[str, ...], fast: bool
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """Each model by its name, and how long it took; hurdles share classifier and regressions."""
+    """Return fitted models and their seconds by name; hurdles share classifier and regressions."""
     settings = SETTINGS[setting] | ({"steps": FAST_STEPS} if fast else {})
     X, y = train[INPUTS], train["rain_mm"].to_numpy()
     models: dict[str, Any] = {}
@@ -168,7 +168,7 @@ def _fitted(
 
 
 def _bound(name: str, model: Any, train: pd.DataFrame) -> float | None:
-    """The bound on all training rows, of those that have one."""
+    """Return the bound on all training rows, if the model has one."""
     if name not in _JOINT:
         return None
     y = train["rain_mm"].to_numpy()
@@ -178,7 +178,7 @@ def _bound(name: str, model: Any, train: pd.DataFrame) -> float | None:
 def _scored(
     name: str, model: Any, test: pd.DataFrame, rows: np.ndarray
 ) -> tuple[dict[str, float], dict[str, Any]]:
-    """All scores that a model has, and the predictions they come from."""
+    """Return all scores that a model has, and the predictions they follow from."""
     X, y = test[INPUTS], test["rain_mm"].to_numpy()
     columns: dict[str, Any] = {"row": rows, "output": "rain_mm", "y": y}
     if name in ("Zero", *PEERS):
@@ -202,7 +202,7 @@ def _scored(
 def distribution_columns(
     model: Regressor, X: pd.DataFrame, y: np.ndarray, mean: np.ndarray, sd: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """For each observation: −log probability of its cell, CRPS, whether 90 % cover it, its PIT."""
+    """Return each observation's −log probability of its cell, CRPS, coverage at 90 % and PIT."""
 
     def below(t: np.ndarray) -> np.ndarray:
         return model.prob_below(X, t)
@@ -224,7 +224,7 @@ def _in_words(row: dict[str, Any]) -> str:
 
 
 def _figures(record: Record, rain: pd.DataFrame, model: ZeroInflatedGPRegressor, out: Path) -> None:
-    """Figure 3, a week of rain on the map, and Figure 4, how the errors are distributed."""
+    """Draw Figure 3, a week of rain on maps, and Figure 4, the distribution of errors."""
     rain_maps(rain, model, INPUTS).savefig(out / "figure3-maps.png", dpi=110)
     predictions = record.predictions()
     kfold = predictions[(predictions["setting"] == "paper") & (predictions["split"] == "kfold")]

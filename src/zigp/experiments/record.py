@@ -1,4 +1,4 @@
-"""What an experiment leaves behind: a score for every fit, and every prediction behind it."""
+"""The record of an experiment: scores of every fit, and the predictions behind them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _PACKAGES = ("zigp", "jax", "jaxlib", "equinox", "optax", "numpy", "scipy", "sci
 
 @dataclass
 class Record:
-    """Collects rows of scores and the predictions that they can be computed from."""
+    """Rows of scores, and the predictions that they follow from."""
 
     experiment: str
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Record:
         elbo: float | None = None,
         seconds: float | None = None,
     ) -> dict[str, Any]:
-        """One fit: its scores, and its predictions as columns."""
+        """Add the scores of one fit, and its predictions as columns."""
         import pandas as pd
 
         keys = {
@@ -81,7 +81,7 @@ class Record:
 
     @classmethod
     def read(cls, folder: Path) -> Record:
-        """What an earlier run wrote into a folder."""
+        """Read what an earlier run wrote into a folder."""
         import pandas as pd
 
         try:
@@ -97,11 +97,20 @@ class Record:
         record._predictions = [table]
         return record
 
-    def predictions(self) -> pd.DataFrame:
-        """All predictions so far."""
+    def means(self) -> pd.DataFrame:
+        """Return the mean scores of every model, setting and split."""
         import pandas as pd
 
-        # Columns that do not apply are left out of the concatenation, not guessed a type for.
+        names = ("split", "setting", "model", "output")
+        keys = [name for name in names if any(row.get(name) for row in self.rows)]
+        table = pd.DataFrame(self.rows).drop(columns=["fold", "restart"])
+        return table.groupby(keys, sort=False).mean(numeric_only=True).dropna(axis=1, how="all")
+
+    def predictions(self) -> pd.DataFrame:
+        """Return all predictions so far."""
+        import pandas as pd
+
+        # Columns that do not apply are left out, so that pandas does not guess their type.
         parts = [part.dropna(axis=1, how="all") for part in self._predictions]
         table = pd.concat(parts, ignore_index=True).reindex(columns=_COLUMNS)
         for column in ("fold", "restart", "row"):
@@ -123,7 +132,7 @@ class Record:
             float_format="%.7g",
             compression={"method": "gzip", "compresslevel": 4, "mtime": 0},
         )
-        # Last, and at once: where it stands the run has finished.
+        # Written last and at once: the file exists only for finished runs.
         unfinished = out / "results.json.part"
         unfinished.write_text(json.dumps(results, indent=1) + "\n")
         unfinished.replace(pages[0])
@@ -131,12 +140,12 @@ class Record:
 
 
 def _plain(value: float | str) -> float | str | None:
-    """A score as JSON can hold it."""
+    """Return a score as JSON can hold it."""
     return value if isinstance(value, str) or np.isfinite(value) else None
 
 
 def environment() -> dict[str, Any]:
-    """Where a run took place, as far as its numbers may depend on it."""
+    """Return versions and machine, as far as numbers may depend on them."""
     import jax
 
     return {
@@ -149,5 +158,5 @@ def environment() -> dict[str, Any]:
 
 
 def say(text: str) -> None:
-    """A line of progress, on stderr."""
+    """Print a line of progress on stderr."""
     print(text, file=sys.stderr, flush=True)

@@ -1,11 +1,14 @@
-"""What a trained model says at new inputs: compiled once, run over rows a chunk at a time.
+"""Predictions of a trained model at new inputs, from one pass through its Gaussian processes.
 
-Everything here is in the model's own units: centred inputs, scaled outputs.
+Everything here is in the model's own units: centred inputs, scaled outputs. Rows run along the last
+axis of every array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from functools import partial
 from itertools import product
 from math import prod
 from typing import Any
@@ -15,120 +18,134 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.scipy.special import ndtri
 
 from zigp.gp.batch import Batch, Lattice, Rows, distinct
 from zigp.gp.moments import Moments
-from zigp.gp.padding import chunks, padded
-from zigp.math.special import normal_cdf
-from zigp.models.distributions import Exponential, Mixture, Predictive
-from zigp.models.likelihoods import Amounts, Gaussian, network_given, network_parts, site_posterior
+from zigp.gp.padding import chunks, padded, padded_size
+from zigp.models.distributions import Exponential, Mixture
+from zigp.models.likelihoods import (
+    Amounts,
+    Gaussian,
+    Likelihood,
+    network_given,
+    network_parts,
+    site_posterior,
+)
 from zigp.models.model import Model
-from zigp.models.signal import Gate, Signal
+from zigp.models.signal import Gate, Marginals, Signal
 
 __all__ = [
+    "Predictions",
+    "Question",
     "back_transformed",
-    "block_of",
+    "block_shape",
     "cdf",
     "components",
-    "conditioned",
     "draw",
     "elbo",
-    "latent",
+    "given_outputs",
     "log_between",
     "moments",
-    "moments_if_on",
     "network",
-    "over_cells",
-    "over_rows",
-    "probability",
     "quantile",
-    "quantile_if_on",
-    "quantile_of_gate",
-    "quantile_of_latent",
 ]
 
 _ROWS_AT_ONCE = 6_144  # with 1,000 inducing points a chunk takes about a quarter of a GB
-_CELLS_AT_ONCE = 24_576  # where work is shared between them
-_MOST_JOINT_ROWS = 6_000  # rows drawn jointly without a lattice to lean on
+_CELLS_AT_ONCE = 24_576  # of a lattice, where cells share work
+_MOST_JOINT_ROWS = 6_000  # drawn jointly without a lattice
 _MOST_JOINT_CELLS = 4_000_000
-_WIDE_OPEN = 40.0  # Φ of it is 1
+_OPEN = 40.0  # Φ of it is 1
 _NUMBERS_AT_ONCE = 16_000_000  # in the draws of one block
 
+Question = Callable[..., dict[str, Array]]
 
-def over_rows(
-    model: Model,
-    X: np.ndarray,
-    function: Callable[..., dict[str, Array]],
-    *args: np.ndarray,
-    along: np.ndarray | None = None,
-) -> dict[str, np.ndarray]:
-    """A compiled function of model and rows, run over all rows of X in constant memory.
 
-    `along` is an argument whose last axis runs over the rows, as X does.
+class Predictions:
+    """The latents' marginals at some inputs, and what follows from them point by point.
+
+    The Gaussian processes are evaluated once, when the object is made. Every question after that
+    (moments, probabilities, quantiles) is a function of the marginals alone.
     """
-    dtype = _dtype(model)
-    extra = [jnp.asarray(a, dtype) for a in args]
-    out: dict[str, np.ndarray] = {}
-    for rows, part in chunks(X.astype(dtype, copy=False), _ROWS_AT_ONCE):
-        if along is not None:
-            missing = len(part) - (rows.stop - rows.start)
-            here = np.pad(along[..., rows], [(0, 0)] * (along.ndim - 1) + [(0, missing)])
-            extra = [*extra[: len(args)], jnp.asarray(here, dtype)]
-        for name, values in function(model, Rows(part), *extra).items():
-            whole = out.setdefault(name, np.empty((*values.shape[:-1], len(X)), dtype))
-            whole[..., rows] = np.asarray(values)[..., : rows.stop - rows.start]
-    for answers in out.values():
-        _refuse_nan(answers, *args, *(() if along is None else (along,)))
-    return out
+
+    def __init__(self, model: Model, inputs: Rows | Lattice) -> None:
+        self.likelihood = model.likelihood
+        self.signal = model.likelihood.whole(model.signal)
+        self.rows = prod(inputs.shape)
+        self.dtype = _dtype(model)
+        self.marginals = _marginals(model, inputs)
+
+    def with_open_gate(self) -> Predictions:
+        """Return the predictions as if g were far above zero everywhere."""
+        like: Any = self.marginals["g"].mean
+        g = Moments(np.full_like(like, _OPEN), np.zeros_like(like))
+        other = copy(self)
+        other.marginals = {**self.marginals, "g": g}
+        return other
+
+    def ask(
+        self, question: Question, *args: Any, along: Sequence[np.ndarray] = ()
+    ) -> dict[str, np.ndarray]:
+        """Evaluate a compiled function of likelihood, signal and marginals, a chunk at a time.
+
+        Rows run along the last axis of the arrays in `along`; `args` are the same for all rows.
+        """
+        extra = [jnp.asarray(a, self.dtype) for a in args]
+        size = min(padded_size(self.rows), _ROWS_AT_ONCE)
+        out: dict[str, np.ndarray] = {}
+        for start in range(0, self.rows, size):
+            rows = slice(start, min(start + size, self.rows))
+            here = partial(_chunk, rows=rows, size=size)
+            marginals = jax.tree.map(here, self.marginals)
+            more = [here(np.asarray(a, self.dtype)) for a in along]
+            found = question(self.likelihood, self.signal, marginals, *extra, *more)
+            for name, values in found.items():
+                whole = out.setdefault(name, np.empty((*values.shape[:-1], self.rows), self.dtype))
+                whole[..., rows] = np.asarray(values)[..., : rows.stop - start]
+        for answers in out.values():
+            _refuse_nan(answers, *args, *along)
+        return out
 
 
-def over_cells(
-    model: Model, lattice: Lattice, function: Callable[..., dict[str, Array]], *args: np.ndarray
-) -> dict[str, np.ndarray]:
-    """The same over the cells of a lattice, in order, a block of them at a time."""
-    dtype = _dtype(model)
-    extra = [jnp.asarray(a, dtype) for a in args]
-    lattice = jax.tree.map(lambda values: np.asarray(values, dtype), lattice)
-    size = block_of(lattice.shape, _CELLS_AT_ONCE)
-    starts = (range(0, n, step) for n, step in zip(lattice.shape, size, strict=True))
-    out: dict[str, np.ndarray] = {}
-    for corner in product(*starts):
-        here = tuple(
-            slice(start, min(start + step, n))
-            for start, step, n in zip(corner, size, lattice.shape, strict=True)
-        )
-        inside = tuple(slice(one.stop - one.start) for one in here)
-        for name, values in function(model, _block(lattice, here, size), *extra).items():
-            lead = values.shape[: -len(size)]
-            whole = out.setdefault(name, np.empty((*lead, *lattice.shape), dtype))
-            every: Any = (slice(None),) * len(lead)
-            whole[every + here] = np.asarray(values)[every + inside]
-    flat = {name: whole.reshape(*whole.shape[: -len(size)], -1) for name, whole in out.items()}
-    for answers in flat.values():
-        _refuse_nan(answers, *args)
-    return flat
+def _chunk(values: np.ndarray, rows: slice, size: int) -> np.ndarray:
+    """Return some rows of an array, padded with copies of the last one."""
+    part = values[..., rows]
+    missing = size - part.shape[-1]
+    return np.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, missing)], mode="edge")
 
 
-def _refuse_nan(answers: np.ndarray, *asked: np.ndarray) -> None:
-    """An error if an answer is not a number where what was asked is; rows run along the last axis.
-
-    Every answer about new inputs passes here: a NaN among them is never silent.
-    """
-    wrong = np.isnan(answers)
-    if wrong.any():
-        here = wrong.reshape(-1, wrong.shape[-1]).any(axis=0)
-        for question in map(np.atleast_1d, asked):
-            here &= ~np.isnan(question).reshape(-1, question.shape[-1]).any(axis=0)
-        if here.any():
-            raise FloatingPointError(
-                f"The prediction at row {int(np.argmax(here))} is not a number. Are its inputs in "
-                "the units of the fit?"
+def _marginals(model: Model, inputs: Rows | Lattice) -> dict[str, Moments]:
+    """Return every latent's moments, the likelihood's own among them, with flattened inputs."""
+    inputs = jax.tree.map(lambda values: np.asarray(values, _dtype(model)), inputs)
+    shape = inputs.shape
+    if isinstance(inputs, Rows):
+        size: tuple[int, ...] = (min(padded_size(shape[0]), _ROWS_AT_ONCE),)
+    else:
+        size = block_shape(shape, _CELLS_AT_ONCE)
+    whole: Any = None
+    for here in _blocks(shape, size):
+        block = _block(inputs, here, size)
+        found = jax.tree.map(np.asarray, _marginals_at(model, block))
+        if whole is None:
+            whole = jax.tree.map(
+                lambda leaf: np.empty((*leaf.shape[: -len(size)], *shape), leaf.dtype), found
             )
+        inside = tuple(slice(one.stop - one.start) for one in here)
+        for target, leaf in zip(jax.tree.leaves(whole), jax.tree.leaves(found), strict=True):
+            target[(..., *here)] = leaf[(..., *inside)]
+    return jax.tree.map(lambda leaf: leaf.reshape(*leaf.shape[: -len(size)], -1), whole)
 
 
-def block_of(shape: Sequence[int], cells: int) -> tuple[int, ...]:
-    """The shape of a block of at most so many cells, with the last axes whole where they fit."""
+@eqx.filter_jit
+def _marginals_at(model: Model, at: Rows | Lattice) -> dict[str, Moments]:
+    return model.with_local(at)[1]
+
+
+def block_shape(shape: Sequence[int], cells: int) -> tuple[int, ...]:
+    """Return the shape of a block of at most so many cells, with the last axes whole if they fit.
+
+    >>> block_shape((100, 20, 6), 500)
+    (4, 20, 6)
+    """
     size: tuple[int, ...] = ()
     for n in reversed(shape):
         step = min(n, max(1, cells))
@@ -136,161 +153,162 @@ def block_of(shape: Sequence[int], cells: int) -> tuple[int, ...]:
     return size
 
 
-def _block(lattice: Lattice, here: tuple[slice, ...], size: tuple[int, ...]) -> Lattice:
-    """These cells of a lattice, filled up to the size that the program is compiled for."""
+def _blocks(shape: Sequence[int], size: Sequence[int]) -> Iterator[tuple[slice, ...]]:
+    """Yield the places of blocks of at most this size that cover a shape."""
+    axes = [
+        [slice(start, min(start + step, n)) for start in range(0, n, step)]
+        for n, step in zip(shape, size, strict=True)
+    ]
+    yield from product(*axes)
+
+
+def _block(inputs: Rows | Lattice, here: tuple[slice, ...], size: Sequence[int]) -> Rows | Lattice:
+    """Return a part of the inputs, padded to the size that the program is compiled for."""
+    if isinstance(inputs, Rows):
+        return Rows(padded(np.asarray(inputs.X[here[0]]), size[0]))
     axes = tuple(
         padded(np.asarray(axis)[one], step)
-        for axis, one, step in zip(lattice.axes, here, size, strict=True)
+        for axis, one, step in zip(inputs.axes, here, size, strict=True)
     )
-    effort = lattice.exposure
-    if effort is not None:
-        effort = np.asarray(effort)[here]
-        more = [(0, step - n) for step, n in zip(size, effort.shape, strict=True)]
-        effort = np.pad(effort, more, mode="edge")
-    return Lattice(axes, lattice.columns, effort, lattice.exposure_column)
+    exposure = inputs.exposure
+    if exposure is not None:
+        part = np.asarray(exposure)[here]
+        missing = [(0, step - n) for step, n in zip(size, part.shape, strict=True)]
+        exposure = np.pad(part, missing, mode="edge")
+    return Lattice(axes, inputs.columns, exposure, inputs.exposure_column)
+
+
+def _refuse_nan(answers: np.ndarray, *given: Any) -> None:
+    """Raise an error if an answer is NaN where nothing that was given is.
+
+    Every answer about new inputs passes here, so that no NaN among them is silent.
+    """
+    wrong = np.isnan(answers)
+    if wrong.any():
+        here = wrong.reshape(-1, wrong.shape[-1]).any(axis=0)
+        for values in map(np.atleast_1d, given):
+            here &= ~np.isnan(values).reshape(-1, values.shape[-1]).any(axis=0)
+        if here.any():
+            raise FloatingPointError(
+                f"The prediction at row {int(np.argmax(here))} is not a number. Check that the "
+                "inputs are in the units of the fit."
+            )
+
+
+# -- questions: functions of likelihood, signal and marginals -------------------------------------
 
 
 @eqx.filter_jit
-def moments_if_on(model: Model, at: Rows | Lattice) -> dict[str, Array]:
-    """Mean and standard deviation of an observation where the gate of g is wide open."""
-    y = model.likelihood.moments(*_wide_open(model, at))
-    return {"mean": y.mean, "sd": jnp.sqrt(y.var)}
-
-
-@eqx.filter_jit
-def moments(model: Model, at: Rows | Lattice) -> dict[str, Array]:
+def moments(likelihood: Likelihood, signal: Signal, marginals: Marginals) -> dict[str, Array]:
     """Mean and standard deviation of a new observation."""
-    y = model.likelihood.moments(*model.with_local(at))
+    y = likelihood.moments(signal, marginals)
     return {"mean": y.mean, "sd": jnp.sqrt(y.var)}
 
 
 @eqx.filter_jit
-def latent(model: Model, at: Rows | Lattice) -> dict[str, Array]:
-    """Mean and standard deviation of a classifier's latent g."""
-    g = model.marginals(at)["g"]
-    return {"mean": g.mean, "sd": jnp.sqrt(g.var)}
-
-
-@eqx.filter_jit
-def components(model: Model, at: Rows | Lattice) -> dict[str, Array]:
-    """Gate, latent and signal of the zero-inflated GP, each with its standard deviation."""
-    marginals = model.marginals(at)
-    gate, latent = (factor.moments(marginals) for factor in model.signal.factors())
-    signal = model.likelihood.clean_moments(model.signal, marginals)
+def components(likelihood: Likelihood, signal: Signal, marginals: Marginals) -> dict[str, Array]:
+    """Gate, latent and signal of a zero-inflated GP, each with its standard deviation."""
+    gate, latent = (factor.moments(marginals) for factor in signal.factors())
+    clean = likelihood.clean_moments(signal, marginals)
     out = {}
-    for name, part in (("gate", gate), ("latent", latent), ("signal", signal)):
+    for name, part in (("gate", gate), ("latent", latent), ("signal", clean)):
         out[name], out[f"{name}_sd"] = part.mean, jnp.sqrt(part.var)
     return out
 
 
 @eqx.filter_jit
-def probability(model: Model, at: Rows | Lattice, low: Array, high: Array) -> dict[str, Array]:
-    """P(low < y ≤ high) for a new observation."""
-    y = _distribution(model, at)
-    return {"p": y.cdf(high) - y.cdf(low)}
+def cdf(
+    likelihood: Amounts, signal: Signal, marginals: Marginals, thresholds: Array
+) -> dict[str, Array]:
+    """P(y ≤ t) for every line t of thresholds, which has an entry for every row."""
+    return {"p": jax.lax.map(likelihood.predictive(signal, marginals).cdf, thresholds)}
 
 
 @eqx.filter_jit
-def cdf(model: Model, at: Rows | Lattice, thresholds: Array) -> dict[str, Array]:
-    """P(y ≤ t) for every line t of thresholds, each with an entry for every row."""
-    y = _distribution(model, at)
-    return {"p": jax.lax.map(y.cdf, thresholds)}
+def log_between(
+    likelihood: Amounts, signal: Signal, marginals: Marginals, low: Array, high: Array
+) -> dict[str, Array]:
+    """log P(low < y ≤ high), with bounds for every row."""
+    return {"p": likelihood.predictive(signal, marginals).log_between(low, high)}
 
 
 @eqx.filter_jit
-def log_between(model: Model, at: Rows | Lattice, ends: Array) -> dict[str, Array]:
-    """log P(low < y ≤ high), with low and high the two lines of `ends`."""
-    return {"p": _distribution(model, at).log_between(ends[0], ends[1])}
-
-
-@eqx.filter_jit
-def quantile(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Array]:
+def quantile(
+    likelihood: Amounts, signal: Signal, marginals: Marginals, p: Array
+) -> dict[str, Array]:
     """The value that a new observation stays below with probability p."""
-    y = _distribution(model, at)
-    return {"t": y.quantile(p)}
-
-
-@eqx.filter_jit
-def quantile_if_on(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Array]:
-    """The same where the gate of g is wide open."""
-    assert isinstance(model.likelihood, Amounts)
-    return {"t": model.likelihood.predictive(*_wide_open(model, at)).quantile(p)}
-
-
-@eqx.filter_jit
-def quantile_of_latent(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Array]:
-    """The same of the amount f behind the gate."""
-    f = model.marginals(at)["f"]
-    return {"t": f.mean + ndtri(p) * jnp.sqrt(f.var)}
-
-
-@eqx.filter_jit
-def quantile_of_gate(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Array]:
-    """The same of the gate Φ(g)."""
-    g = model.marginals(at)["g"]
-    return {"t": normal_cdf(g.mean + ndtri(p) * jnp.sqrt(g.var))}
-
-
-def _wide_open(model: Model, at: Rows | Lattice) -> tuple[Signal, dict[str, Moments]]:
-    """Signal and marginals as if g were far above zero."""
-    signal, marginals = model.with_local(at)
-    g = marginals["g"]
-    marginals["g"] = Moments(jnp.full_like(g.mean, _WIDE_OPEN), jnp.zeros_like(g.var))
-    return signal, marginals
-
-
-def _distribution(model: Model, at: Rows | Lattice) -> Predictive:
-    """Of a new observation."""
-    assert isinstance(model.likelihood, Amounts)
-    return model.likelihood.predictive(*model.with_local(at))
-
-
-def elbo(model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
-    """The bound at rows, summed over chunks of them; rows run along the last axis of y."""
-    total = -float(sum(latent.kl() for latent in model.latents.values()))
-    return total + sum(float(_expected(model, batch)) for _, batch in _batches(model, X, y, weight))
-
-
-def conditioned(
-    model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray, *, trained: bool
-) -> Moments:
-    """A network's signal [P, rows] given the outputs known at each row (weight above 0).
-
-    At sites that were in training what is known there has shaped q already: then only the noise of
-    the latents, local to the site, is left to learn about.
-    """
-    parts = [
-        jax.tree.map(lambda v, n=rows.stop - rows.start: v[..., :n], _condition(model, b, trained))
-        for rows, b in _batches(model, X, y, weight)
-    ]
-    found = jax.tree.map(lambda *v: np.concatenate(v, axis=-1), *parts)
-    _refuse_nan(found.mean)
-    _refuse_nan(found.var)
-    return found
-
-
-@eqx.filter_jit
-def network(model: Model, at: Rows | Lattice) -> dict[str, Array]:
-    """The parts of a network: latents [Q, rows], the others [Q, P, rows]."""
-    marginals = model.marginals(at)
-    weights, latents = network_parts(model.signal)
-    gates = [part for part in weights.factors() if isinstance(part, Gate)]
-    plain = marginals["W"].mean
-    effective, f = weights.moments(marginals).mean, latents.moments(marginals).mean
-    support = gates[0].moments(marginals).mean if gates else jnp.ones_like(plain)
-    return {"latents": f, "weights": plain, "support": support, "effective": effective}
+    return {"t": likelihood.predictive(signal, marginals).quantile(p)}
 
 
 @eqx.filter_jit
 def back_transformed(
-    model: Model, at: Rows | Lattice, offset: Array, scale: Array
+    likelihood: Amounts, signal: Signal, marginals: Marginals, offset: Array, scale: Array
 ) -> dict[str, Array]:
-    """Mean, standard deviation and median of exp(offset + scale · y), with y a new observation."""
-    y = _distribution(model, at)
+    """Mean, standard deviation and median of exp(offset + scale · y), y a new observation."""
+    y = likelihood.predictive(signal, marginals)
     assert isinstance(y, Mixture)
     amount = Exponential(Mixture(y.weight, offset + scale * y.mean, scale**2 * y.var))
     found, half = amount.moments(), jnp.asarray(0.5, y.mean.dtype)
     return {"mean": found.mean, "sd": jnp.sqrt(found.var), "median": amount.quantile(half)}
+
+
+@eqx.filter_jit
+def network(likelihood: Likelihood, signal: Signal, marginals: Marginals) -> dict[str, Array]:
+    """The parts of a network: latents [Q, rows], the others [Q, P, rows]."""
+    weights, latents = network_parts(signal)
+    gates = [part for part in weights.factors() if isinstance(part, Gate)]
+    plain = marginals["W"].mean
+    return {
+        "latents": latents.moments(marginals).mean,
+        "weights": plain,
+        "support": gates[0].moments(marginals).mean if gates else jnp.ones_like(plain),
+        "effective": weights.moments(marginals).mean,
+    }
+
+
+@eqx.filter_jit
+def given_outputs(
+    likelihood: Gaussian,
+    signal: Signal,
+    marginals: Marginals,
+    trained: Array,
+    y: Array,
+    observed: Array,
+) -> dict[str, Array]:
+    """Moments of a network's signal [P, rows] given the outputs observed at each row.
+
+    At rows of the training data (`trained` is 1) these outputs have shaped q already, so that only
+    the latents' noise, local to the row, is left to learn about.
+    """
+    weights, latents = (part.moments(marginals) for part in network_parts(signal))
+    noise = marginals["e"].var if "e" in marginals else jnp.zeros_like(latents.var)
+    # The latents' variance includes that of their noise.
+    prior = Moments(latents.mean, jnp.where(trained > 0, noise, latents.var))
+    h = site_posterior(prior, weights, likelihood.noise[:, None], y, observed)
+    found = network_given(weights, *h)
+    return {"mean": found.mean, "var": found.var}
+
+
+# -- the bound and joint draws --------------------------------------------------------------------
+
+
+def elbo(model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
+    """Return the bound at rows, summed over chunks of them."""
+    total = -float(sum(latent.kl() for latent in model.latents.values()))
+    dtype = _dtype(model)
+    for rows, part in chunks(X.astype(dtype), _ROWS_AT_ONCE):
+        missing = len(part) - (rows.stop - rows.start)
+        values = (
+            np.pad(a[..., rows].astype(dtype), [(0, 0)] * (a.ndim - 1) + [(0, missing)])
+            for a in (y, weight)
+        )
+        total += float(_expected(model, Batch(Rows(part), *values)))
+    return total
+
+
+@eqx.filter_jit
+def _expected(model: Model, batch: Batch) -> Array:
+    return model.likelihood.expected(model.signal, model.marginals(batch.at), batch)
 
 
 def draw(
@@ -302,7 +320,7 @@ def draw(
     *,
     noise: bool,
 ) -> np.ndarray:
-    """n draws [n, P, rows], each joint over all rows of X: of observations, or of the signal."""
+    """Return n draws [n, P, rows] of observations, or of the signal, each joint over all rows."""
     at, cells = _joint_inputs(X.astype(_dtype(model)), groups, model.exposure)
     # As many draws at once as memory allows; the size is fixed, so that one program serves all.
     numbers = prod(at.shape) * len(model.latents)
@@ -318,14 +336,9 @@ def draw(
 
 
 @eqx.filter_jit
-def _expected(model: Model, batch: Batch) -> Array:
-    return model.likelihood.expected(model.signal, model.marginals(batch.at), batch)
-
-
-@eqx.filter_jit
 def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> Array:
     keys = jax.random.split(key, len(model.latents) + 1)
-    values = {
+    values: dict[str, Array] = {
         name: latent.draw(k, at, n)
         for (name, latent), k in zip(model.complete().items(), keys[1:], strict=True)
     }
@@ -342,56 +355,28 @@ def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> 
     return model.likelihood.clean(whole, values)
 
 
-@eqx.filter_jit
-def _condition(model: Model, batch: Batch, trained: bool) -> Moments:
-    marginals = model.marginals(batch.at)
-    weights, latents = (part.moments(marginals) for part in network_parts(model.signal))
-    likelihood = model.likelihood
-    assert isinstance(likelihood, Gaussian)
-    local = likelihood.local().get("e", jnp.zeros(latents.mean.shape[0]))
-    var = local[:, None] + (0.0 if trained else latents.var)
-    y, observed = jnp.asarray(batch.y), jnp.asarray(batch.weight > 0, latents.mean.dtype)
-    prior = Moments(latents.mean, jnp.broadcast_to(var, latents.mean.shape))
-    h = site_posterior(prior, weights, likelihood.noise[:, None], y, observed)
-    return network_given(weights, *h)
-
-
-def _batches(
-    model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray
-) -> Iterable[tuple[slice, Batch]]:
-    """Rows with their outputs, a padded chunk at a time, and the slice that each stands for."""
-    columns = [X, np.reshape(y, (-1, len(X))).T, np.reshape(weight, (-1, len(X))).T]
-    P = columns[1].shape[1]
-    for rows, part in chunks(np.hstack(columns).astype(_dtype(model)), _ROWS_AT_ONCE):
-        counted = np.arange(len(part)) < rows.stop - rows.start
-        values, weights = part[:, -2 * P : -P].T, part[:, -P:].T * counted
-        shape = (*y.shape[:-1], len(part))
-        at = Rows(part[:, : -2 * P])
-        yield rows, Batch(at, values.reshape(shape), weights.reshape(shape))
-
-
 def _joint_inputs(
     X: np.ndarray, groups: tuple[tuple[int, ...], ...], exposure: int | None
 ) -> tuple[Rows | Lattice, tuple[np.ndarray, ...] | None]:
-    """Inputs to draw jointly at: a lattice that holds all rows where there is one, or the rows."""
+    """Return where to draw jointly: a lattice and the cell of each row, or the rows themselves."""
     pairs = [distinct(X[:, group]) for group in groups]
-    axes = tuple(axis for axis, _ in pairs)
+    axes, cells = tuple(axis for axis, _ in pairs), tuple(cell for _, cell in pairs)
     sizes = [len(axis) for axis in axes]
     # Rows that fill little of their lattice are cheaper by themselves, while they can be drawn so.
     worth_it = prod(sizes) <= 4 * len(X) or len(X) > _MOST_JOINT_ROWS
     fits = max(sizes) <= _MOST_JOINT_ROWS and prod(sizes) <= _MOST_JOINT_CELLS
-    cells = tuple(cell for _, cell in pairs)
-    if len(groups) > 1 and worth_it and fits and exposure is None:
-        return Lattice(axes, groups), cells
-    if len(groups) > 1 and worth_it and fits and len(set(zip(*cells, strict=True))) == len(X):
-        effort = np.ones(sizes, X.dtype)
-        effort[cells] = X[:, exposure]
-        return Lattice(axes, groups, effort, exposure), cells
+    if len(groups) > 1 and worth_it and fits:
+        if exposure is None:
+            return Lattice(axes, groups), cells
+        if len(set(zip(*cells, strict=True))) == len(X):
+            efforts = np.ones(sizes, X.dtype)
+            efforts[cells] = X[:, exposure]
+            return Lattice(axes, groups, efforts, exposure), cells
     if len(X) <= _MOST_JOINT_ROWS:
         return Rows(X), None
     raise ValueError(
         f"{len(X)} rows cannot be drawn jointly: beyond {_MOST_JOINT_ROWS} the rows must lie on a "
-        "lattice of column_groups. Draw fewer rows at a time, or a coarser grid."
+        "lattice of column_groups. Draw fewer rows at a time, or use a coarser grid."
     )
 
 

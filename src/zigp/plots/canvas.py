@@ -1,33 +1,47 @@
-"""What is drawn on and with: axes, figures, colours, line styles, legends."""
+"""Axes, figures, colours, line styles and legends shared by all plots."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import matplotlib as mpl
 import numpy as np
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.axis import Axis
-    from matplotlib.figure import Figure, SubFigure
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import Colormap, ListedColormap
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure, SubFigure
 
 __all__ = [
     "DATA",
+    "MOST_VECTORS",
+    "REFERENCE",
     "SIGNAL",
     "ZERO",
+    "Canvas",
+    "Limits",
     "Scale",
     "axes_for",
     "colour_scale",
+    "curves",
+    "draw_data",
+    "draw_once",
     "figure_for",
+    "label_outer",
     "legend_above",
     "mark_dates",
     "next_line",
     "titled",
 ]
 
+Canvas = Figure | SubFigure
+Limits = tuple[float, float]
+
 DATA, SIGNAL, ZERO = "0.45", "#0072B2", "0.78"
-# Told apart without colour by their dashes, and by the colour-blind (Okabe and Ito's colours).
+REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "zorder": 0.5}
+# Okabe and Ito's colours, which colour-blind readers can distinguish; the dashes work in grey.
 _LINES = (
     ("#0072B2", "-"),
     ("#D55E00", "--"),
@@ -35,12 +49,12 @@ _LINES = (
     ("#CC79A7", ":"),
     ("#000000", (0, (5, 1, 1, 1, 1, 1))),
 )
-_KINDS = ("amount", "signed", "share")
-_HIGHEST = 0.99  # of the amounts that are not zero: a few that are larger share the last colour
+_HIGHEST = 0.99  # quantile of the non-zero amounts at which the colours end
+MOST_VECTORS = 1_000  # dots in a vector graphic; more are drawn as pixels
 
 
 def axes_for(ax: Axes | None) -> Axes:
-    """The axes given, or those that pyplot would draw on."""
+    """Return the given axes, or pyplot's current ones."""
     if ax is not None:
         return ax
     import matplotlib.pyplot as plt
@@ -48,10 +62,8 @@ def axes_for(ax: Axes | None) -> Axes:
     return plt.gca()
 
 
-def figure_for(
-    figure: Figure | SubFigure | None, width: float, height: float
-) -> Figure | SubFigure:
-    """The figure given, or a new one of pyplot's, in inches, its panels close together."""
+def figure_for(figure: Canvas | None, width: float, height: float) -> Canvas:
+    """Return the given figure, or a new one of pyplot's; width and height are in inches."""
     if figure is not None:
         return figure
     import matplotlib.pyplot as plt
@@ -59,15 +71,33 @@ def figure_for(
     return plt.figure(figsize=(width, height), layout="compressed")
 
 
+def curves(ax: Axes) -> list[Any]:
+    """Return the curves on the axes that stand for a model or a series."""
+    return [one for one in [*ax.lines, *ax.patches] if one.get_gid() == "curve"]
+
+
 def next_line(ax: Axes) -> dict[str, Any]:
-    """Colour and dashes of the next curve, different from those that are on the axes already."""
-    drawn = sum(line.get_gid() == "curve" for line in [*ax.lines, *ax.patches])
-    colour, dashes = _LINES[drawn % len(_LINES)]
+    """Return colour and dashes of the next curve, distinct from those already on the axes."""
+    colour, dashes = _LINES[len(curves(ax)) % len(_LINES)]
     return {"color": colour, "linestyle": dashes, "gid": "curve"}
 
 
+def draw_once(ax: Axes, gid: str, draw: Callable[..., Any], *args: Any, **style: Any) -> bool:
+    """Draw a reference shared by all curves, unless it is there; return whether it was drawn."""
+    if any(artist.get_gid() == gid for artist in ax.get_children()):
+        return False
+    draw(*args, gid=gid, **REFERENCE | style)
+    return True
+
+
+def draw_data(ax: Axes, x: Any, y: Any, **style: Any) -> None:
+    """Draw observations as small grey dots."""
+    dots: dict[str, Any] = {"color": DATA, "markersize": 3, "zorder": 1} | style
+    ax.plot(x, y, ".", rasterized=len(y) > MOST_VECTORS, **dots)
+
+
 def legend_above(ax: Axes, ncols: int = 3) -> None:
-    """A legend outside the data, if there is anything to name."""
+    """Add a legend above the axes if anything on them is labelled."""
     if ax.get_legend_handles_labels()[1]:
         ax.legend(
             loc="lower left",
@@ -82,76 +112,83 @@ def legend_above(ax: Axes, ncols: int = 3) -> None:
         )
 
 
-def mark_dates(axis: Axis, values: np.ndarray) -> None:
-    """Few and short dates along an axis of times; numbers are left as they are."""
-    if np.asarray(values).dtype.kind != "M":
-        return
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    locator = AutoDateLocator(minticks=2, maxticks=5)
-    axis.set_major_locator(locator)
-    axis.set_major_formatter(ConciseDateFormatter(locator))
+def mark_dates(axis: Axis, values: Any) -> None:
+    """Label an axis of times with a few short dates; leave an axis of numbers as it is."""
+    if np.asarray(values).dtype.kind == "M":
+        locator = AutoDateLocator(minticks=2, maxticks=5)
+        axis.set_major_locator(locator)
+        axis.set_major_formatter(ConciseDateFormatter(locator))
 
 
 def titled(ax: Axes, title: str, size: str = "medium") -> None:
+    """Set a title at the left."""
     ax.set_title(title, loc="left", fontsize=size)
+
+
+def label_outer(axes: np.ndarray) -> None:
+    """Keep axis labels and numbers only at the left and at the bottom of the panels in use."""
+    for lines, axis, side in (
+        (axes.T, "xaxis", "labelbottom"),
+        (axes[:, ::-1], "yaxis", "labelleft"),
+    ):
+        for line in lines:
+            *inner, outer = [ax for ax in line if ax.axison]
+            outer.tick_params(**{side: True})
+            for ax in inner:
+                getattr(ax, axis).set_label_text("")
 
 
 @dataclass(frozen=True)
 class Scale:
-    """Colours for numbers, and which of them count as zero and are drawn in grey instead."""
+    """Colours for values; values that count as zero are drawn in grey instead."""
 
-    colours: Any  # a matplotlib colormap
+    colours: Colormap
     low: float
     high: float
-    tol: float | None  # None where zero is a number like any other
+    tol: float | None  # largest absolute value that counts as zero; None: zero has a colour
     extend: str  # on which sides values lie beyond the colours
 
     def zeros(self, values: np.ndarray) -> np.ndarray:
-        """Which values are zero."""
+        """Return which values are zero."""
         return np.zeros(values.shape, bool) if self.tol is None else np.abs(values) <= self.tol
 
     @property
     def drawn(self) -> dict[str, Any]:
+        """Arguments for matplotlib."""
         return {"cmap": self.colours, "vmin": self.low, "vmax": self.high}
 
 
 def colour_scale(
     values: np.ndarray,
     kind: str | None = None,
-    limits: tuple[float, float] | None = None,
+    limits: Limits | None = None,
     tol: float = 0.0,
 ) -> Scale:
-    """The colours for values of a kind: `amount`, `signed` (zero in the middle) or `share`.
+    """Return the colours for values of a kind: `amount`, `signed` (zero in the middle) or `share`.
 
-    Without a kind values are amounts unless some are negative.
+    Without a kind, values are amounts unless some are negative.
     """
-    import matplotlib as mpl
-    from matplotlib.colors import ListedColormap
-
-    if kind not in (None, *_KINDS):
-        raise ValueError(f"kind must be {', '.join(map(repr, _KINDS))} or None, not {kind!r}.")
+    if kind not in ("amount", "signed", "share", None):
+        raise ValueError(f"kind must be 'amount', 'signed', 'share' or None, not {kind!r}.")
     if tol < 0:
         raise ValueError(f"tol must not be negative; it is {tol!r}.")
-    known = values[np.isfinite(values)]
-    if kind is None:
-        kind = "signed" if np.any(known < -tol) else "amount"
+    finite = values[np.isfinite(values)]
     if kind == "share":
         greys = ListedColormap(mpl.colormaps["Greys"](np.linspace(0.06, 1.0, 256)), "shares")
         return Scale(greys, *(limits or (0.0, 1.0)), None, "neither")
-    if kind == "signed":
-        far = float(np.quantile(np.abs(known), _HIGHEST)) if known.size else 0.0
+    if kind == "signed" or (kind is None and np.any(finite < -tol)):
+        far = float(np.quantile(np.abs(finite), _HIGHEST)) if finite.size else 0.0
         low, high = limits or (-(far or 1.0), far or 1.0)
-        return Scale(mpl.colormaps["RdBu_r"], low, high, None, _beyond(known, low, high))
-    # From light to dark, without the palest yellow, which paper swallows.
+        return Scale(mpl.colormaps["RdBu_r"], low, high, None, _beyond(finite, low, high))
+    # From light to dark, without the palest yellow, which is hard to see on white.
     colours = ListedColormap(mpl.colormaps["viridis"](np.linspace(0.93, 0.0, 256)), "amounts")
-    on = known[np.abs(known) > tol]
+    on = finite[np.abs(finite) > tol]
     top = float(np.quantile(on, _HIGHEST)) if on.size else 1.0
-    bottom = 0.0 if on.size < known.size or not on.size else float(on.min())
+    bottom = 0.0 if on.size < finite.size or not on.size else float(on.min())
     low, high = limits or (bottom, top if top > bottom else bottom + 1.0)
     return Scale(colours, low, high, tol, _beyond(on, low, high))
 
 
 def _beyond(values: np.ndarray, low: float, high: float) -> str:
-    below, above = bool(np.any(values < low)), bool(np.any(values > high))
-    return {(0, 0): "neither", (1, 0): "min", (0, 1): "max", (1, 1): "both"}[below, above]
+    sides = ("neither", "min", "max", "both")
+    return sides[int(np.any(values < low)) + 2 * int(np.any(values > high))]

@@ -1,68 +1,38 @@
-"""Whether a model can be believed, as pictures: of errors, of probabilities, of its training."""
+"""Checks of a fitted model: calibration, ranking and training progress."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
-from scipy.stats import binom, norm
+from scipy.stats import binom, binomtest, norm
+from sklearn.metrics import precision_recall_curve
 from sklearn.utils.validation import check_is_fitted
 
 from zigp import diagnostics
 from zigp.diagnostics import scores
-from zigp.plots.canvas import axes_for, legend_above, next_line
+from zigp.plots.canvas import (
+    axes_for,
+    curves,
+    draw_once,
+    legend_above,
+    next_line,
+)
 from zigp.plots.labels import target_label
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+__all__ = [
+    "bound",
+    "draw_pit",
+    "draw_reliability",
+    "pit_histogram",
+    "precision_recall",
+    "reliability",
+]
 
-__all__ = ["bound", "error_distribution", "pit_histogram", "precision_recall", "reliability"]
-
-_REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "zorder": 0.5}
-
-
-def error_distribution(
-    y: ArrayLike,
-    predicted: ArrayLike,
-    *,
-    resolution: float | None = None,
-    unit: str | None = None,
-    label: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw how often absolute errors exceed a size, on logarithmic axes.
-
-    Lower is better. `resolution` is the step that y is recorded in: errors below it, which hardly
-    matter, are drawn on a linear scale and marked off.
-
-    >>> import numpy as np
-    >>> from zigp import plots
-    >>> y = np.array([0.0, 0.0, 0.3, 1.2])
-    >>> ax = plots.error_distribution(y, np.full(4, 0.2), resolution=0.1, unit="mm")
-    >>> ax.get_xlabel()
-    'absolute error of y, mm'
-    """
-    truth, guess = (np.asarray(v, float) for v in (y, predicted))
-    if truth.shape != guess.shape or truth.ndim != 1:
-        raise ValueError(f"y has shape {truth.shape} and predicted {guess.shape}: give one each.")
-    if resolution is not None and not resolution > 0:
-        raise ValueError(f"resolution must be positive, not {resolution!r}.")
-    ax = axes_for(ax)
-    size = np.sort(np.abs(guess - truth))
-    share = 1.0 - np.arange(len(size)) / len(size)
-    ax.plot(size, share, drawstyle="steps-post", label=label, **next_line(ax))
-    ax.set(yscale="log", xlabel=f"absolute error of {target_label(y=y, unit=unit)}")
-    ax.set_ylabel("share with a larger error")
-    if resolution is None:
-        ax.set_xscale("log")
-    else:
-        ax.set_xscale("symlog", linthresh=resolution, linscale=0.5)
-        _once(ax, "resolution", lambda: ax.axvline(resolution, gid="resolution", **_REFERENCE))
-        largest = max(float(np.max(line.get_xdata())) for line in _curves(ax))
-        ax.set_xlim(0.0, 1.1 * max(largest, resolution))
-    legend_above(ax)
-    return ax
+_TWO_SD = 0.9545  # probability within two standard deviations
 
 
 def reliability(
@@ -75,13 +45,36 @@ def reliability(
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how often observations were not zero against how probable the model held it.
+    """Draw the observed share of non-zero values against their predicted probability.
 
-    On the diagonal probabilities are right; below it the model says "not zero" too often. Bars
-    span the shares that two standard errors leave possible; grey columns show the share of rows
-    with such a probability. The numbers are those of `zigp.diagnostics.reliability`, where `tol` is
-    how far from zero still counts as zero.
+    On the diagonal probabilities are right; below it the model predicts non-zero values too often.
+    Bars span two standard errors; grey columns show the share of rows with such a probability. The
+    numbers are those of `zigp.diagnostics.reliability`.
 
+    Parameters
+    ----------
+    model : estimator
+        A fitted model with `prob_zero`.
+    X : DataFrame or array-like of shape (n_rows, n_columns)
+        Inputs.
+    y : array-like of shape (n_rows,)
+        Observations.
+    tol : float, default=0.0
+        Largest absolute value that counts as zero.
+    bins : int, default=10
+        Number of parts that the range of probabilities is divided into.
+    label : str, default=None
+        Name of the model in the legend.
+    ax : matplotlib.axes.Axes, default=None
+        Axes to draw on; pyplot's current ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
     >>> from zigp import ZeroInflatedGPRegressor, plots
     >>> from zigp.datasets import simulate_rain
     >>> rain = simulate_rain(12, 48)
@@ -89,34 +82,30 @@ def reliability(
     >>> model = ZeroInflatedGPRegressor(steps=20).fit(X, y)
     >>> ax = plots.reliability(model, X, y, tol=0.05)
     >>> ax.get_ylabel()
-    'share of rain_mm not zero'
+    'observed share of non-zero rain_mm'
     """
     table = diagnostics.reliability(model, X, y, tol, bins)
-    ax = axes_for(ax)
-    p, seen, rows = (table[name].to_numpy() for name in ("predicted", "observed", "rows"))
-    left = [float(str(name).split(" to ")[0]) for name in table.index]
-    alone = _once(ax, "perfect", lambda: ax.plot([0, 1], [0, 1], gid="perfect", **_REFERENCE))
-    if alone:  # the rows of several models would hide one another
-        ax.bar(left, rows / rows.sum(), 1 / bins, align="edge", color="0.9", zorder=0, gid="rows")
+    return draw_reliability(table, _name(y), label=label, ax=axes_for(ax))
+
+
+def draw_reliability(table: pd.DataFrame, name: str, *, label: str | None = None, ax: Axes) -> Axes:
+    """Draw a table of `zigp.diagnostics.reliability`."""
+    p, share, rows = (table[column].to_numpy() for column in ("predicted", "observed", "rows"))
+    edges = np.array([str(part).split(" to ") for part in table.index], float)
+    if draw_once(ax, "perfect", ax.plot, [0, 1], [0, 1]):  # rows of several models would overlap
+        style: dict[str, Any] = {"align": "edge", "color": "0.9", "zorder": 0, "gid": "rows"}
+        ax.bar(edges[:, 0], rows / rows.sum(), np.diff(edges)[:, 0], **style)
     line = next_line(ax)
-    lower, upper = _possible(seen, rows)
-    span = np.maximum([seen - lower, upper - seen], 0.0)
-    ax.errorbar(
-        p, seen, span, fmt="none", ecolor=line["color"], elinewidth=0.8, zorder=2, gid="errors"
-    )
-    ax.plot(p, seen, marker="o", markersize=4, label=label, zorder=3, **line)
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal", xlabel="predicted probability of not zero")
-    ax.set_ylabel(f"share of {_name(y)} not zero")
+    # Wilson's interval, as 0 or 1 among few rows is not certain.
+    tests = [binomtest(round(s * n), n) for s, n in zip(share, rows.tolist(), strict=True)]
+    ends = np.array([test.proportion_ci(_TWO_SD, "wilson") for test in tests])
+    span = np.maximum([share - ends[:, 0], ends[:, 1] - share], 0.0)
+    ax.errorbar(p, share, span, fmt="none", ecolor=line["color"], elinewidth=0.8, zorder=2)
+    ax.plot(p, share, marker="o", markersize=4, label=label, zorder=3, **line)
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set(xlabel="predicted probability of non-zero", ylabel=f"observed share of non-zero {name}")
     legend_above(ax)
     return ax
-
-
-def _possible(share: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Wilson's interval of two standard errors: 0 or 1 among few rows is not certain."""
-    few = 4.0 / rows
-    middle = (share + few / 2.0) / (1.0 + few)
-    half = 2.0 / (1.0 + few) * np.sqrt(share * (1.0 - share) / rows + few / (4.0 * rows))
-    return middle - half, middle + half
 
 
 def pit_histogram(
@@ -129,13 +118,38 @@ def pit_histogram(
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw where observations fall in their predicted distributions: evenly, if these are right.
+    """Draw a histogram of the probability integral transform (PIT), which should be flat.
 
-    A hump in the middle means distributions too wide, peaks at the ends too narrow, a slope a bias.
-    In nine of ten cases a right model stays inside the grey band, bin by bin. With a `resolution`,
-    the step that y is recorded in, an observation stands for the cell that it was rounded from
-    (`zigp.diagnostics.scores.pit`); without it the numbers are those of `quantile_residuals`.
+    The PIT of an observation is the predicted probability of a lower value. A hump in the middle
+    means that the predicted distributions are too wide, peaks at the ends that they are too narrow,
+    a slope that they are biased. In nine of ten cases a bin of a right model ends in the grey band.
 
+    Parameters
+    ----------
+    model : estimator
+        A fitted regression model.
+    X : DataFrame or array-like of shape (n_rows, n_columns)
+        Inputs.
+    y : array-like of shape (n_rows,)
+        Observations.
+    resolution : float, default=None
+        The step in which y is recorded: an observation then stands for the cell that it was rounded
+        from (`zigp.diagnostics.scores.pit`). Without it the numbers are those of
+        `quantile_residuals`.
+    bins : int, default=10
+        Number of bins.
+    label : str, default=None
+        Name of the model in the legend.
+    ax : matplotlib.axes.Axes, default=None
+        Axes to draw on; pyplot's current ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
     >>> from zigp import ZeroInflatedGPRegressor, plots
     >>> from zigp.datasets import simulate_rain
     >>> rain = simulate_rain(12, 48)
@@ -143,7 +157,7 @@ def pit_histogram(
     >>> model = ZeroInflatedGPRegressor(steps=20).fit(X, y)
     >>> ax = plots.pit_histogram(model, X, y, resolution=0.1)
     >>> ax.get_xlabel()
-    'probability of less than was observed'
+    'predicted probability of a lower value'
     """
     if not hasattr(model, "prob_below"):
         raise ValueError(f"pit_histogram needs predicted amounts; {type(model).__name__} has none.")
@@ -154,21 +168,21 @@ def pit_histogram(
         u = norm.cdf(model.quantile_residuals(X, values))
     else:
         u = scores.pit(values, lambda t: model.prob_below(X, t), resolution)
+    return draw_pit(u, bins, label=label, ax=axes_for(ax))
+
+
+def draw_pit(u: np.ndarray, bins: int = 10, *, label: str | None = None, ax: Axes) -> Axes:
+    """Draw a histogram of values of the PIT; missing ones are left out."""
     u = u[np.isfinite(u)]
-    ax = axes_for(ax)
     counts, edges = np.histogram(u, bins, (0.0, 1.0))
     even = len(u) / bins
     low, high = binom.ppf([0.05, 0.95], len(u), 1.0 / bins) / even
-
-    def reference() -> None:
-        ax.axhspan(low, high, color="0.88", zorder=0, gid="chance")
-        ax.axhline(1.0, **_REFERENCE)
-
-    _once(ax, "chance", reference)
+    draw_once(ax, "chance", ax.axhspan, low, high, color="0.88", zorder=0)
+    draw_once(ax, "even", ax.axhline, 1.0)
     ax.stairs(counts / even, edges, linewidth=1.5, label=label, zorder=3, **next_line(ax))
-    ax.set(xlim=(0, 1), xlabel="probability of less than was observed")
-    ax.set_ylabel("rows, of those expected")
-    highest = max(float(np.max(step.get_data().values)) for step in _curves(ax))
+    ax.set(xlim=(0, 1), xlabel="predicted probability of a lower value")
+    ax.set_ylabel("rows, relative to a flat histogram")
+    highest = max(float(np.max(step.get_data().values)) for step in curves(ax))
     ax.set_ylim(0.0, 1.05 * max(highest, high))
     legend_above(ax)
     return ax
@@ -183,13 +197,35 @@ def precision_recall(
     label: str | None = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how well a model ranks what is not zero above what is.
+    """Draw precision against recall of non-zero values, over all thresholds.
 
-    For every threshold: how many of the observations that are not zero it finds (recall), and how
-    many of those that it finds are not zero (precision). Rows are ranked by `prob_on`, or by the
-    predicted amount where a model has none. The legend gives the area under the curve
-    (`zigp.diagnostics.scores.auprc`); the line is what guessing reaches.
+    Recall is the share of the non-zero observations that are predicted as such, precision the share
+    of those predicted as non-zero that are. Rows are ranked by `prob_on`, or by the predicted
+    amount if a model has none. The legend gives the area under the curve
+    (`zigp.diagnostics.scores.auprc`); the line is the precision of guessing.
 
+    Parameters
+    ----------
+    model : estimator
+        A fitted model.
+    X : DataFrame or array-like of shape (n_rows, n_columns)
+        Inputs.
+    y : array-like of shape (n_rows,)
+        Observations, some of them zero.
+    tol : float, default=0.0
+        Largest absolute value that counts as zero.
+    label : str, default=None
+        Name of the model in the legend.
+    ax : matplotlib.axes.Axes, default=None
+        Axes to draw on; pyplot's current ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
     >>> from zigp import ZeroInflatedGPRegressor, plots
     >>> from zigp.datasets import simulate_rain
     >>> rain = simulate_rain(12, 48)
@@ -199,8 +235,6 @@ def precision_recall(
     >>> ax.get_legend().get_texts()[0].get_text().startswith("ZiGP, area 0.")
     True
     """
-    from sklearn.metrics import precision_recall_curve
-
     check_is_fitted(model)
     on = np.abs(np.asarray(y, float)) > tol
     if on.all() or not on.any():
@@ -211,18 +245,13 @@ def precision_recall(
     score = np.asarray(model.prob_on(X) if hasattr(model, "prob_on") else model.predict(X), float)
     precision, recall, _ = precision_recall_curve(on, score)
     area = f"area {scores.auprc(on, score):.3f}"
+    text = area if label is None else f"{label}, {area}"
     ax = axes_for(ax)
-    _once(ax, "guessing", lambda: ax.axhline(on.mean(), gid="guessing", **_REFERENCE))
-    ax.plot(
-        recall,
-        precision,
-        drawstyle="steps-post",
-        label=area if label is None else f"{label}, {area}",
-        **next_line(ax),
-    )
+    draw_once(ax, "guessing", ax.axhline, on.mean())
+    ax.plot(recall, precision, drawstyle="steps-post", label=text, **next_line(ax))
     ax.set(xlim=(0, 1), ylim=(0, 1.02))
-    ax.set_xlabel(f"recall: share of {_name(y)} ≠ 0 that is found")
-    ax.set_ylabel("precision: share of finds ≠ 0")
+    ax.set_xlabel(f"recall: share of {_name(y)} ≠ 0 predicted as such")
+    ax.set_ylabel("precision: share of predictions right")
     legend_above(ax, ncols=2)
     return ax
 
@@ -230,12 +259,30 @@ def precision_recall(
 def bound(
     model: Any, by: str = "steps", *, label: str | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw how training went: the bound on log p(y) over `steps`, or over `seconds`.
+    """Draw training progress: the bound on log p(y) over steps or seconds.
 
     It should rise and level off. The first twentieth of the steps, where it rises steeply, may lie
-    below the picture. Other restarts of a network are thin grey lines. Seconds include compilation,
-    at the beginning.
+    below the plot. Other restarts of a network are thin grey lines; a hurdle has a curve for each
+    of its parts.
 
+    Parameters
+    ----------
+    model : estimator
+        A fitted model.
+    by : {"steps", "seconds"}, default="steps"
+        What runs across. Seconds include compilation, at the beginning.
+    label : str, default=None
+        Name of the model in the legend.
+    ax : matplotlib.axes.Axes, default=None
+        Axes to draw on; pyplot's current ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from zigp import ZeroInflatedGPRegressor, plots
     >>> x = np.linspace(0, 10, 100)[:, None]
@@ -248,17 +295,15 @@ def bound(
     if by not in ("steps", "seconds"):
         raise ValueError(f"by must be 'steps' or 'seconds', not {by!r}.")
     check_is_fitted(model)
-    if hasattr(model, "regressor_") and hasattr(model, "classifier_"):
-        raise ValueError(
-            f"{type(model).__name__} was trained in two parts: draw the bounds of its classifier_ "
-            "and of its regressor_."
-        )
     ax = axes_for(ax)
-    chosen = (model.bounds_, model.times_)
-    for other in getattr(model, "restarts_", []):
-        if len(other.bounds) and not np.array_equal(other.bounds, model.bounds_):
-            ax.plot(*_path(other.bounds, other.times, by), color="0.75", linewidth=0.6, zorder=1)
-    ax.plot(*_path(*chosen, by), label=label, zorder=2, **next_line(ax))
+    for name, part in model.parts_.items():
+        for other in getattr(part, "restarts_", []):
+            if len(other.bounds) and not np.array_equal(other.bounds, part.bounds_):
+                x = np.arange(len(other.bounds)) if by == "steps" else other.times
+                ax.plot(x, other.bounds, color="0.75", linewidth=0.6, zorder=1)
+        x = np.arange(len(part.bounds_)) if by == "steps" else part.times_
+        text = ": ".join(filter(None, (label, name))) or None
+        ax.plot(x, part.bounds_, label=text, zorder=2, **next_line(ax))
     ax.set(xlabel=by, ylabel="bound on log p(y)")
     ax.margins(x=0)
     _leave_out_the_start(ax)
@@ -267,29 +312,12 @@ def bound(
 
 
 def _leave_out_the_start(ax: Axes) -> None:
-    """Begin the picture where the curves are after a twentieth of their steps."""
-    paths = [np.asarray(line.get_ydata()) for line in _curves(ax)]
+    """Begin the vertical axis where the curves are after a twentieth of their steps."""
+    paths = [np.asarray(line.get_ydata()) for line in curves(ax)]
     low, high = min(p[len(p) // 20] for p in paths), max(p.max() for p in paths)
     if high > low:
         ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
 
 
-def _path(bounds: np.ndarray, times: np.ndarray, by: str) -> tuple[np.ndarray, np.ndarray]:
-    return (np.arange(len(bounds)) if by == "steps" else times), bounds
-
-
-def _curves(ax: Axes) -> list[Any]:
-    """What was drawn of each model."""
-    return [one for one in [*ax.lines, *ax.patches] if one.get_gid() == "curve"]
-
-
 def _name(y: Any) -> str:
     return target_label(y=y, unit="")
-
-
-def _once(ax: Axes, gid: str, draw: Any) -> bool:
-    """Draw a reference that further curves on the same axes share; whether it was drawn now."""
-    if any(artist.get_gid() == gid for artist in ax.get_children()):
-        return False
-    draw()
-    return True

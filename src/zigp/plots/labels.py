@@ -1,11 +1,13 @@
-"""What inputs and outputs are called on the axes, and in which units they are."""
+"""Names and units of inputs and outputs, as axes show them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.layout import column_index, listed
@@ -13,14 +15,16 @@ from zigp.data.names import is_latitude, is_longitude, places_among
 from zigp.data.names import is_time as names_a_time
 
 __all__ = [
-    "column",
+    "as_table",
     "input_names",
     "is_time",
-    "names_of",
-    "outputs_of",
+    "one_per_row",
+    "output_names",
     "place_columns",
     "place_label",
     "target_label",
+    "time_label",
+    "value_text",
     "with_unit",
 ]
 
@@ -28,7 +32,7 @@ _WRITTEN = {"degrees_north": "°N", "degrees_east": "°E", "1": ""}  # units as 
 
 
 def with_unit(name: str, unit: str) -> str:
-    """A label such as "rain, mm".
+    """Return a label such as "rain, mm".
 
     >>> with_unit("rain", "mm"), with_unit("lat", "degrees_north"), with_unit("y", "")
     ('rain, mm', 'lat, °N', 'y')
@@ -38,63 +42,62 @@ def with_unit(name: str, unit: str) -> str:
 
 
 def input_names(model: Any) -> list[str]:
-    """The columns that a fitted model looks at, as it was given them."""
+    """Return the names of a fitted model's input columns."""
     check_is_fitted(model)
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None:
-        return [str(name) for name in names]
-    count = model.n_features_in_
-    return ["x"] if count == 1 else [f"column {c}" for c in range(count)]
+    numbered = [f"column {c}" for c in range(model.n_features_in_)]
+    names = getattr(model, "feature_names_in_", ["x"] if len(numbered) == 1 else numbered)
+    return [str(name) for name in names]
 
 
-def outputs_of(model: Any) -> list[str]:
-    """The names of a model's outputs where it has several, otherwise nothing."""
+def output_names(model: Any) -> list[str]:
+    """Return the names of a model's outputs if it has several, otherwise nothing."""
     return list(getattr(model, "_output_names", None) or [])
 
 
 def target_label(model: Any = None, y: Any = None, unit: str | None = None) -> str:
-    """What was observed, with its unit, as far as the data or the model know it."""
+    """Return the name of the target with its unit, as far as the data or the model have them."""
     units: Mapping[str, str] = getattr(model, "units_", None) or {}
     name = getattr(y, "name", None)
     if name is None:
         name = next(iter(units)) if len(units) == 1 else "y"
-    found = getattr(y, "attrs", {}).get("units", units.get(str(name), ""))
-    return with_unit(str(name), found if unit is None else unit)
+    own = getattr(y, "attrs", {}).get("units", units.get(str(name), ""))
+    return with_unit(str(name), own if unit is None else unit)
 
 
-def column(X: Any, which: int | str) -> Any:
-    """One column of a table or an array, in the user's own values."""
+def as_table(X: Any, model: Any = None) -> pd.DataFrame:
+    """Return inputs as a table; columns without a name have that of the model, or a number."""
     if hasattr(X, "columns"):
-        return X.iloc[:, column_index(which, X.shape[1], list(map(str, X.columns)))]
+        return X.set_axis([str(name) for name in X.columns], axis=1)
     array = np.asarray(X)
-    return array[:, column_index(which, array.shape[1], None)]
+    names = [] if model is None else input_names(model)
+    if len(names) != array.shape[1]:
+        names = [f"column {c}" for c in range(array.shape[1])]
+    return pd.DataFrame(array, columns=names)
 
 
-def names_of(X: Any, model: Any = None) -> list[str]:
-    """What the columns of a table are called, or were when the model was fitted."""
-    if hasattr(X, "columns"):
-        return [str(name) for name in X.columns]
-    if model is not None:
-        return input_names(model)
-    return [f"column {c}" for c in range(np.asarray(X).shape[1])]
+def one_per_row(values: Any, X: Any, name: str) -> np.ndarray:
+    """Return values as numbers, or raise an error if they are not one for each row of X."""
+    numbers = np.asarray(values, float)
+    if numbers.shape != (len(X),):
+        raise ValueError(f"{name} has shape {numbers.shape}, but X has {len(X)} rows.")
+    return numbers
 
 
 def place_columns(
-    X: Any, columns: Sequence[int | str] | None, model: Any = None
+    names: Sequence[str], columns: Sequence[int | str] | None, model: Any = None
 ) -> tuple[int, int]:
-    """The positions of the columns that run across and up a map.
+    """Return the positions of the columns that run across and up a map.
 
-    Those given, or those that the model was told are latitude and longitude, or places by their
-    names, or the only two there are.
+    These are the columns given, or those that the model treats as latitude and longitude, or
+    those named like places, or the only two there are.
     """
-    names = names_of(X, model)
     if columns is not None:
-        found = [column_index(c, len(names), names) for c in listed(columns)]
-        if len(found) != 2 or found[0] == found[1]:
+        given = [column_index(c, len(names), names) for c in listed(columns)]
+        if len(given) != 2 or given[0] == given[1]:
             raise ValueError(
-                f"columns must name two columns, across and up; it names {len(set(found))}."
+                f"columns must name two columns, across and up; it names {len(set(given))}."
             )
-        return found[0], found[1]
+        return given[0], given[1]
     layout = getattr(model, "layout_", None)
     if layout is not None and layout.latlon is not None:
         lat, lon = layout.latlon
@@ -112,12 +115,35 @@ def place_columns(
 
 
 def is_time(name: str, dtype: Any) -> bool:
-    """Whether a column or a dimension holds times, by its type or its name."""
+    """Return whether a column or a dimension holds times, by its type or its name."""
     return getattr(dtype, "kind", "") == "M" or names_a_time(name)
 
 
 def place_label(name: str) -> str:
-    """The label of a column on a map: degrees say which way they run."""
+    """Return the label of a column on a map; degrees have their direction."""
     if is_latitude(name):
         return with_unit(name, "degrees_north")
     return with_unit(name, "degrees_east") if is_longitude(name) else name
+
+
+def value_text(value: Any) -> str:
+    """Return an input as text: numbers with eight digits, times to the minute if they are whole.
+
+    >>> value_text(20240101.0), value_text(np.datetime64("2024-01-01T06:00"))
+    ('20240101', '2024-01-01 06:00')
+    """
+    if isinstance(value, (int, float, np.number)):
+        return f"{value:.8g}"
+    if isinstance(value, (np.datetime64, datetime)):
+        stamp = pd.Timestamp(value)
+        whole = stamp == stamp.floor("min")
+        return stamp.isoformat(" ", "minutes" if whole else "auto").removesuffix(" 00:00")
+    return str(value)
+
+
+def time_label(name: str, moment: Any, between: str = " ") -> str:
+    """Return a time as text: a date, `between` it and its hour if it has one, or a named number."""
+    text = value_text(moment)
+    if isinstance(moment, (int, float, np.number)):
+        return f"{name} {text}"
+    return text.replace(" ", between)

@@ -1,46 +1,37 @@
-"""Models of one input: the fit as a curve, and what it is made of."""
+"""Fits of one input: the fit as a curve, and its components with their kernels."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
 from zigp.data.grids import as_cells, is_lattice
+from zigp.estimators import ZeroInflatedGPRegressor
 from zigp.estimators.families import LOG_AMOUNTS
 from zigp.gp.batch import Rows
-from zigp.plots.canvas import DATA, SIGNAL, axes_for, figure_for, legend_above, mark_dates, titled
-from zigp.plots.labels import column, input_names, outputs_of, target_label
+from zigp.plots.canvas import (
+    SIGNAL,
+    Canvas,
+    axes_for,
+    draw_data,
+    figure_for,
+    legend_above,
+    mark_dates,
+    titled,
+)
+from zigp.plots.labels import as_table, input_names, one_per_row, output_names, target_label
 from zigp.runtime.session import entry_point
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
-    from zigp.estimators import ZeroInflatedGPRegressor
-
-__all__ = ["components_1d", "draw_band", "fit_1d"]
+__all__ = ["components_1d", "fit_1d"]
 
 Band = tuple[np.ndarray, np.ndarray]  # mean and standard deviation
 
-Limits = tuple[float | None, float | None]
-
 _SPREAD = 2.0  # standard deviations to either side
-
-
-@dataclass(frozen=True)
-class _Curve:
-    """The data of a model with one input, and evenly spaced inputs to draw it at."""
-
-    x: Any  # of the data
-    y: np.ndarray | None
-    grid: Any  # a table or an array, as the model was given
-    along: Any  # its one column
-    across: str
-    up: str
 
 
 def fit_1d(
@@ -52,12 +43,33 @@ def fit_1d(
     points: int = 300,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw a fit over its one input: the data, the signal, and how sure the model is of it.
+    """Draw a fit over its one input: the data, the signal and its uncertainty.
 
     The dark band is the signal with two standard deviations to either side. The light band is the
-    central interval that holds a new observation, noise included, with probability `level`; None
-    leaves it out. Curves are drawn at `points` evenly spaced inputs over the range of X.
+    central interval that holds a new observation, noise included, with probability `level`.
 
+    Parameters
+    ----------
+    model : estimator
+        A fitted regression model of one input and one output.
+    X : DataFrame or array-like of shape (n_rows, 1), or DataArray
+        Inputs of the data; a DataArray holds the observations too.
+    y : array-like of shape (n_rows,), default=None
+        Observations. Without them only the fit is drawn.
+    level : float, default=0.9
+        Probability of the interval for new observations; None leaves the interval out.
+    points : int, default=300
+        Number of evenly spaced inputs, over the range of X, at which the fit is drawn.
+    ax : matplotlib.axes.Axes, default=None
+        Axes to draw on; pyplot's current ones by default.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The axes drawn on.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from zigp import ZeroInflatedGPRegressor, plots
     >>> x = np.linspace(0, 10, 100)[:, None]
@@ -67,35 +79,26 @@ def fit_1d(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['data', 'signal ± 2 sd', '90 % interval']
     """
-    curve = _curve("fit_1d", model, X, y, points)
+    x, values, grid, along, labels = _data("fit_1d", model, X, y, points)
     if not hasattr(model, "predict_interval"):
         raise ValueError(
             f"fit_1d draws amounts, and {type(model).__name__} predicts classes. Draw its "
             "prob_on yourself, or precision_recall."
         )
     ax = axes_for(ax)
-    if curve.y is not None:
-        ax.plot(curve.x, curve.y, ".", color=DATA, markersize=3, label="data", zorder=1)
-    mean, sd = _signal(model, curve.grid)
-    if sd is None:
-        ax.plot(curve.along, mean, color=SIGNAL, label="signal", zorder=3)
-    else:
-        draw_band(ax, curve.along, (mean, sd), label="signal ± 2 sd", limits=_range_of(model))
+    if values is not None:
+        draw_data(ax, x, values, label="data")
+    mean, sd = _signal(model, grid)
+    label = "signal" if sd is None else "signal ± 2 sd"
+    _draw_band(ax, along, mean, sd, _bounds_of(model), label=label)
     if level is not None:
-        inside = model.predict_interval(curve.grid, level)
-        ax.fill_between(
-            curve.along,
-            inside["lower"].to_numpy(),
-            inside["upper"].to_numpy(),
-            color=SIGNAL,
-            alpha=0.15,
-            linewidth=0,
-            label=f"{100 * level:g} % interval",
-            zorder=0,
-        )
-    ax.set(xlabel=curve.across, ylabel=curve.up)
+        inside = model.predict_interval(grid, level)
+        edges = (inside[side].to_numpy() for side in ("lower", "upper"))
+        style: dict[str, Any] = {"color": SIGNAL, "alpha": 0.15, "linewidth": 0, "zorder": 0}
+        ax.fill_between(along, *edges, label=f"{100 * level:g} % interval", **style)
+    ax.set(xlabel=labels[0], ylabel=labels[1])
     ax.margins(x=0)
-    mark_dates(ax.xaxis, curve.along)
+    mark_dates(ax.xaxis, along)
     legend_above(ax)
     return ax
 
@@ -106,16 +109,36 @@ def components_1d(
     y: ArrayLike | None = None,
     *,
     points: int = 200,
-    figure: Figure | SubFigure | None = None,
+    figure: Canvas | None = None,
 ) -> np.ndarray:
-    """Draw what a zero-inflated fit of one input is made of, each part beside its kernel.
+    """Draw the components of a zero-inflated fit of one input, each next to its kernel.
 
-    From the top: the signal with the data, the latent amount f, the support Φ(g) and the switch g
-    behind it, each with two standard deviations to either side; on the right how alike each is at
-    two inputs. The kernel of the signal is that of the latent with both supports multiplied on, so
-    that rows and columns vanish where the signal is off. With hurdles and counts f is a logarithm
-    and the signal has no such kernel; its panel stays empty. Returns the axes, [4, 2].
+    From the top: the signal with the data, the latent amount f, the support Φ(g) and its latent g,
+    each with two standard deviations to either side; on the right their covariances between two
+    inputs. The kernel of the signal is that of the latent times the support at both inputs, so it
+    vanishes where the signal is off. With hurdles and counts f is a logarithm and the signal has no
+    such kernel; its panel stays empty.
 
+    Parameters
+    ----------
+    model : ZeroInflatedGPRegressor
+        A fitted model of one input.
+    X : DataFrame or array-like of shape (n_rows, 1), or DataArray
+        Inputs of the data; a DataArray holds the observations too.
+    y : array-like of shape (n_rows,), default=None
+        Observations. Without them only the fit is drawn.
+    points : int, default=200
+        Number of evenly spaced inputs, over the range of X, at which the fit is drawn.
+    figure : matplotlib Figure or SubFigure, default=None
+        Figure to draw in; a new one of pyplot's by default.
+
+    Returns
+    -------
+    ndarray of shape (4, 2)
+        The axes.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from zigp import ZeroInflatedGPRegressor, plots
     >>> x = np.linspace(0, 10, 100)[:, None]
@@ -124,71 +147,81 @@ def components_1d(
     >>> plots.components_1d(model, x, y).shape
     (4, 2)
     """
-    curve = _curve("components_1d", model, X, y, points)
+    x, values, grid, along, (across, up) = _data("components_1d", model, X, y, points)
     if not hasattr(model, "predict_components"):
         raise ValueError(
             f"components_1d needs a ZeroInflatedGPRegressor, which has a gate and a latent; "
             f"{type(model).__name__} has none. Use fit_1d."
         )
-    bands, kernels = _parts(model, curve.grid)
     logarithm = model.likelihood_ in LOG_AMOUNTS
-    rows = {
-        "signal": ("signal Φ(g) f", curve.up, "sparse kernel Φ(g) Φ(g′) k(f)"),
-        "latent": ("latent f", "log of amount" if logarithm else curve.up, "kernel of f"),
-        "gate": ("support Φ(g)", "0 off, 1 on", "support of pairs Φ(g) Φ(g′)"),
-        "g": ("switch g", "g", "kernel of g"),
+    signal = ("signal Φ(g) f", "sparse kernel Φ(g) Φ(g′) k(f)")
+    rows = {  # title, label and limits of the component, title of its kernel
+        "signal": (
+            *(("signal, from support and latent", "") if logarithm else signal),
+            up,
+            _bounds_of(model),
+        ),
+        "latent": ("latent f", "kernel of f", "log of amount" if logarithm else up, None),
+        "gate": ("support Φ(g)", "support of pairs Φ(g) Φ(g′)", "0 off, 1 on", (0.0, 1.0)),
+        "g": ("latent g of the support", "kernel of g", "g", None),
     }
-    if logarithm:
-        rows["signal"] = ("signal, from support and latent", curve.up, "")
+    bands, kernels = _components(model, grid)
     figure = figure_for(figure, 6.4, 7.2)
     axes = figure.subplots(4, 2, width_ratios=(1.7, 1.0), sharex=True)
-    for (left, right), (name, (title, unit, kernel)) in zip(axes, rows.items(), strict=True):
-        if name == "signal" and curve.y is not None:
-            left.plot(curve.x, curve.y, ".", color=DATA, markersize=3, label="data")
-        limits = {"signal": _range_of(model), "gate": (0.0, 1.0)}.get(name)
-        draw_band(left, curve.along, bands[name], limits=limits)
+    if values is not None:
+        draw_data(axes[0, 0], x, values, label="data")
+    for (left, right), (name, (title, kernel, label, bounds)) in zip(
+        axes, rows.items(), strict=True
+    ):
+        _draw_band(left, along, *bands[name], bounds)
         titled(left, title)
-        left.set_ylabel(unit)
+        left.set_ylabel(label)
         left.margins(x=0)
         if not kernel:
             right.set_axis_off()
             continue
-        x, how = curve.along, {"shading": "nearest", "cmap": "viridis", "rasterized": True}
-        image = right.pcolormesh(x, x, kernels[name], vmin=0.0, **how)
+        style: dict[str, Any] = {"shading": "nearest", "cmap": "viridis", "rasterized": True}
+        image = right.pcolormesh(along, along, kernels[name], vmin=0.0, **style)
         right.invert_yaxis()
-        mark_dates(right.yaxis, x)
+        mark_dates(right.yaxis, along)
         titled(right, kernel)
-        right.set_ylabel(f"{curve.across}′")
+        right.set_ylabel(f"{across}′")
         figure.colorbar(image, ax=right)
     for ax in axes[-1]:
-        ax.set_xlabel(curve.across)
-        mark_dates(ax.xaxis, curve.along)
+        ax.set_xlabel(across)
+        mark_dates(ax.xaxis, along)
     return axes
 
 
-def draw_band(
+def _draw_band(
     ax: Axes,
-    x: Any,
-    band: Band,
-    *,
+    x: np.ndarray,
+    mean: np.ndarray,
+    sd: np.ndarray | None,
+    bounds: tuple[float | None, float | None] | None,
     label: str | None = None,
-    limits: Limits | None = None,
 ) -> None:
-    """A mean with two standard deviations to either side, cut off at the limits."""
-    mean, sd = band
-    edges = np.clip([mean - _SPREAD * sd, mean + _SPREAD * sd], *(limits or (None, None)))
-    ax.fill_between(x, *edges, color=SIGNAL, alpha=0.35, linewidth=0, zorder=2)
+    """Draw a mean with two standard deviations to either side, clipped to bounds."""
+    if sd is not None:
+        edges = np.clip([mean - _SPREAD * sd, mean + _SPREAD * sd], *(bounds or (None, None)))
+        ax.fill_between(x, *edges, color=SIGNAL, alpha=0.35, linewidth=0, zorder=2)
     ax.plot(x, mean, color=SIGNAL, label=label, zorder=3)
 
 
-def _range_of(model: Any) -> Limits:
-    """What a signal cannot lie beyond: that of log amounts is positive."""
-    return (0.0, None) if getattr(model, "likelihood_", "") in LOG_AMOUNTS else (None, None)
+def _bounds_of(model: Any) -> tuple[float, None] | None:
+    """Return the bounds of the signal: it is positive if the latent is a logarithm."""
+    return (0.0, None) if getattr(model, "likelihood_", "") in LOG_AMOUNTS else None
 
 
-def _curve(what: str, model: Any, X: Any, y: Any, points: int) -> _Curve:
-    """The data, or an error that says why they make no curve."""
-    names, outputs = input_names(model), outputs_of(model)
+def _data(
+    what: str, model: Any, X: Any, y: Any, points: int
+) -> tuple[np.ndarray, np.ndarray | None, Any, np.ndarray, tuple[str, str]]:
+    """Return the data of a model of one input and one output, and where to draw the model.
+
+    These are inputs, observations, evenly spaced inputs as the model takes them and as numbers or
+    times, and the labels of the axes.
+    """
+    names, outputs = input_names(model), output_names(model)
     if len(names) != 1:
         raise ValueError(
             f"{what} draws a model of one input; this one has {len(names)} ({', '.join(names)}). "
@@ -203,37 +236,23 @@ def _curve(what: str, model: Any, X: Any, y: Any, points: int) -> _Curve:
     if is_lattice(X):
         cells = as_cells(X, y)
         X, y = cells.X, cells.y
-    x = column(X, 0)
-    grid = _grid(names[0], X, x, points)
-    seen = None if y is None else np.asarray(y, float)
-    if seen is not None and seen.shape != (len(x),):
-        raise ValueError(f"y has shape {seen.shape}, but X has {len(x)} rows.")
-    return _Curve(np.asarray(x), seen, grid, np.asarray(column(grid, 0)), names[0], up)
-
-
-def _grid(name: str, X: Any, x: Any, points: int) -> Any:
-    """Evenly spaced inputs over the range of the data, as a table where the data are one."""
-    import pandas as pd
-
-    kinds = pd.api.types
-    if not hasattr(X, "columns"):
-        return np.linspace(np.min(x), np.max(x), points, dtype=float)[:, None]
-    if kinds.is_datetime64_any_dtype(x):
-        values: Any = pd.date_range(x.min(), x.max(), periods=points)
-    elif kinds.is_numeric_dtype(x):
-        values = np.linspace(x.min(), x.max(), points, dtype=float)
-    else:
+    table = as_table(X, model)
+    x = table.iloc[:, 0]
+    if not (pd.api.types.is_numeric_dtype(x) or pd.api.types.is_datetime64_any_dtype(x)):
         raise ValueError(
-            f"Column {name!r} holds {x.dtype}, which has no curve. Only numbers and times have."
+            f"Column {names[0]!r} holds {x.dtype}, which has no curve. Only numbers and times have."
         )
-    return pd.DataFrame({X.columns[0]: values})
+    along = x.min() + (x.max() - x.min()) * pd.Series(np.linspace(0.0, 1.0, points))
+    grid = along.to_frame(X.columns[0]) if hasattr(X, "columns") else along.to_numpy()[:, None]
+    values = None if y is None else one_per_row(y, table, "y")
+    return x.to_numpy(), values, grid, along.to_numpy(), (names[0], up)
 
 
 def _signal(model: Any, grid: Any) -> tuple[np.ndarray, np.ndarray | None]:
-    """The signal and its standard deviation without the noise, where the model knows that."""
+    """Return the signal and, if the model has it, its standard deviation without noise."""
     if hasattr(model, "predict_components"):
-        parts = model.predict_components(grid)
-        return parts["signal"].to_numpy(), parts["signal_sd"].to_numpy()
+        table = model.predict_components(grid)
+        return table["signal"].to_numpy(), table["signal_sd"].to_numpy()
     mean, sd = model.predict(grid, return_std=True)
     if not hasattr(model, "noise_sd_"):
         return mean, None
@@ -241,8 +260,8 @@ def _signal(model: Any, grid: Any) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 @entry_point
-def _parts(model: Any, grid: Any) -> tuple[dict[str, Band], dict[str, np.ndarray]]:
-    """Signal, latent, gate and g with their spread, and the kernels behind them, in y's units."""
+def _components(model: Any, grid: Any) -> tuple[dict[str, Band], dict[str, np.ndarray]]:
+    """Return signal, latent, gate and g with their spread, and their kernels, in units of y."""
     table = model.predict_components(grid)
     bands = {
         name: (table[name].to_numpy(), table[f"{name}_sd"].to_numpy())

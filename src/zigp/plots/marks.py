@@ -1,246 +1,175 @@
-"""How values are put on a map: as dots at places, or as the cells of a lattice."""
+"""Values on a map, as dots at places or as the cells of a lattice."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import xarray as xr
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.colors import ListedColormap
+from matplotlib.ticker import MaxNLocator
 
 from zigp.data.names import is_globe, is_plane
-from zigp.plots.canvas import ZERO, Scale, mark_dates
-from zigp.plots.labels import (
-    column,
-    is_time,
-    names_of,
-    place_columns,
-    place_label,
-    with_unit,
-)
+from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates
+from zigp.plots.labels import as_table, is_time, place_columns, place_label, with_unit
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-__all__ = ["Cells", "Marks", "Places", "add_colours", "grey_words"]
+__all__ = ["Marks", "add_colour_bar", "dot_size", "upright"]
 
 _FEWEST, _SPARSEST = 4, 2  # coordinates to either side of a lattice, and cells for each place in it
-_MOST_NAMES = 12  # of coordinates that are text
-
-
-class Marks(Protocol):
-    """What can draw values on a map, and labels its axes."""
-
-    def draw(self, ax: Axes, values: np.ndarray, scale: Scale) -> Any:
-        """Draw values on axes; what is coloured is returned, for a colour bar."""
-
-    def as_dots(self) -> bool:
-        """Whether values are dots, not cells."""
-
-    def ratio(self) -> float | None:
-        """Width over height as on the ground, where that is known."""
+_MOST_NAMES = 12  # tick labels of coordinates that are text
 
 
 @dataclass(frozen=True)
-class Places:
-    """Scattered places, each with a value."""
+class Marks:
+    """Places of values on a map, drawn as dots or as the cells of a lattice."""
 
-    across: np.ndarray
+    across: np.ndarray  # of each value
     up: np.ndarray
-    names: tuple[str, str]
+    labels: tuple[str, str]  # of the two directions
+    stretch: float | None  # height of a unit up over the width of a unit across, if comparable
+    cells: bool
 
     @classmethod
-    def of(cls, X: Any, columns: Sequence[int | str] | None, model: Any = None) -> Places:
-        """The places of the rows of a table."""
-        across, up = place_columns(X, columns, model)
-        names = names_of(X, model)
-        where = [np.asarray(column(X, c)) for c in (across, up)]
-        return cls(where[0], where[1], (names[across], names[up]))
-
-    def rows(self, which: np.ndarray) -> Places:
-        """Some of the places."""
-        return Places(self.across[which], self.up[which], self.names)
-
-    def count(self) -> int:
-        """How many of them are different."""
-        return len(set(zip(self.across.tolist(), self.up.tolist(), strict=True)))
-
-    def draw(self, ax: Axes, values: np.ndarray, scale: Scale) -> Any:
-        """Cells where the places fill a lattice, dots where they do not."""
-        if self.as_dots():
-            return self.draw_dots(ax, values, scale)
-        columns, rows = np.unique(self.across), np.unique(self.up)
-        cells = np.full((len(rows), len(columns)), np.nan)
-        cells[np.searchsorted(rows, self.up), np.searchsorted(columns, self.across)] = values
-        self._label(ax)
-        _hatch_ground(ax, values, scale)
-        return _draw_cells(ax, columns, rows, cells, scale)
-
-    def as_dots(self) -> bool:
-        """Whether values are dots, not cells."""
-        columns, rows = (len(np.unique(place)) for place in (self.across, self.up))
-        return min(columns, rows) < _FEWEST or columns * rows > _SPARSEST * len(self.up)
-
-    def ratio(self) -> float | None:
-        """Width over height as on the ground, where that is known."""
-        return ground_ratio(*self.names, self.across, self.up)
-
-    def draw_dots(self, ax: Axes, values: np.ndarray, scale: Scale) -> Any:
-        """Coloured dots, small grey ones for zeros, and rings where nothing is known."""
-        size = float(np.clip(3000.0 / max(len(values), 1), 5.0, 30.0))
-        missing, zero = ~np.isfinite(values), scale.zeros(values)
-        on = np.flatnonzero(~missing & ~zero)
-        on = on[np.argsort(np.abs(values[on]))]  # what is large lies on top
-        across, up = self.across, self.up
-        ax.scatter(across[zero], up[zero], s=0.4 * size, color=ZERO, linewidths=0, gid="zero")
-        ax.scatter(
-            across[missing],
-            up[missing],
-            s=0.6 * size,
-            facecolors="none",
-            edgecolors="0.6",
-            linewidths=0.5,
-            gid="missing",
-        )
-        self._label(ax)
-        return ax.scatter(
-            across[on],
-            up[on],
-            c=values[on],
-            s=size,
-            linewidths=0.3,
-            edgecolors="0.3",
-            gid="values",
-            **scale.drawn,
-        )
-
-    def _label(self, ax: Axes) -> None:
-        across, up = self.names
-        ax.set(xlabel=place_label(across), ylabel=place_label(up))
-        _as_on_the_ground(ax, across, up, self.up)
-
-
-@dataclass(frozen=True)
-class Cells:
-    """The cells of a DataArray of two dimensions."""
-
-    grid: Any  # the first dimension runs up, the second across
+    def of_table(
+        cls, X: Any, columns: Sequence[int | str] | None, model: Any = None, *, dots: bool = False
+    ) -> Marks:
+        """Return cells if the places of the rows nearly fill a lattice, dots otherwise."""
+        table = as_table(X, model)
+        pair = place_columns(table.columns.to_list(), columns, model)
+        across, up = (table.iloc[:, c].to_numpy() for c in pair)
+        names = (table.columns[pair[0]], table.columns[pair[1]])
+        sides = (len(np.unique(across)), len(np.unique(up)))
+        cells = min(sides) >= _FEWEST and sides[0] * sides[1] <= _SPARSEST * len(table)
+        labels = (place_label(names[0]), place_label(names[1]))
+        return cls(across, up, labels, _stretch(*names, up), cells and not dots)
 
     @classmethod
-    def of(cls, grid: Any, what: str) -> Cells:
-        """Turn a lattice so that longitudes or times run across."""
-        if hasattr(grid, "data_vars") or grid.ndim != 2:
-            raise ValueError(
-                f"{what} draws a DataArray of two dimensions; this has "
-                f"{', '.join(map(str, grid.dims))}. Choose one value of the others, for example "
-                "with .isel(time=0)."
-            )
-        up, across = map(str, grid.dims)
-        if is_globe(up, across) or is_time(up, grid[up].dtype):
-            grid = grid.transpose(across, up)
-        return cls(grid)
+    def of_lattice(cls, grid: xr.DataArray) -> Marks:
+        """Return the cells of a DataArray of two dimensions, up and across."""
+        names = [str(dim) for dim in grid.dims]
+        axes = [grid[dim] for dim in grid.dims]
+        labels = [with_unit(str(axis.name), axis.attrs.get("units", "")) for axis in axes]
+        up, across = (place.ravel() for place in np.meshgrid(*axes, indexing="ij"))
+        return cls(across, up, (labels[1], labels[0]), _stretch(names[1], names[0], up), True)
+
+    def only(self, rows: np.ndarray) -> Marks:
+        """Return the marks of some of the rows of a table."""
+        return replace(self, across=self.across[rows], up=self.up[rows])
 
     @property
-    def values(self) -> np.ndarray:
-        return np.asarray(self.grid.values, float)
+    def ratio(self) -> float | None:
+        """Width over height as on the ground; None if that is not known."""
+        if self.stretch is None or not np.ptp(self.up) > 0:
+            return None
+        return float(np.ptp(self.across) / np.ptp(self.up) / self.stretch)
 
     def draw(self, ax: Axes, values: np.ndarray, scale: Scale) -> Any:
-        """Coloured cells over the lattice's coordinates."""
-        up, across = map(str, self.grid.dims)
-        east, north = self._coordinate(across), self._coordinate(up)
-        for dim, axis in ((across, ax.xaxis), (up, ax.yaxis)):
-            coordinate = self.grid[dim]
-            axis.set_label_text(with_unit(self._name(dim), coordinate.attrs.get("units", "")))
-            if _is_text(coordinate):
-                step = -(-len(coordinate) // _MOST_NAMES)
-                axis.set_ticks(np.arange(len(coordinate))[::step], coordinate.values[::step])
-            mark_dates(axis, coordinate.values)
-        _as_on_the_ground(ax, across, up, north)
-        _hatch_ground(ax, values, scale)
-        return _draw_cells(ax, east, north, values, scale)
+        """Draw values and label the axes; return what is coloured, for a colour bar."""
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
+        mark_dates(ax.xaxis, self.across)
+        mark_dates(ax.yaxis, self.up)
+        if self.stretch is not None:
+            ax.set_aspect(self.stretch)
+            ax.xaxis.set_major_locator(MaxNLocator(nbins=2, steps=[1, 2, 4, 5, 10]))
+        draw = _draw_cells if self.cells else _draw_dots
+        return draw(ax, self.across, self.up, values.ravel(), scale)
 
-    def as_dots(self) -> bool:
-        """Whether values are dots, not cells."""
-        return False
-
-    def ratio(self) -> float | None:
-        """Width over height as on the ground, where that is known."""
-        up, across = map(str, self.grid.dims)
-        return ground_ratio(across, up, self._coordinate(across), self._coordinate(up))
-
-    def _coordinate(self, dim: str) -> np.ndarray:
-        coordinate = self.grid[dim]
-        return np.arange(len(coordinate)) if _is_text(coordinate) else coordinate.values
-
-    def _name(self, dim: str) -> str:
-        return self.grid[dim].attrs.get("axis_label", dim)
+    def key(self, values: np.ndarray, scale: Scale) -> str:
+        """Return the meaning of the marks without a colour, if there are any."""
+        missing = "rings" if not self.cells else "hatched" if scale.tol is None else "white"
+        words = ["grey: zero"] * bool(scale.zeros(values).any())
+        return ", ".join(words + [f"{missing}: missing"] * (not np.isfinite(values).all()))
 
 
-def _is_text(coordinate: Any) -> bool:
-    """Whether coordinates are names, not numbers or times of any calendar."""
-    first = coordinate.values.flat[0]
-    return coordinate.dtype.kind in "OUS" and not hasattr(first, "calendar")
-
-
-def _draw_cells(ax: Axes, across: Any, up: Any, values: np.ndarray, scale: Scale) -> Any:
-    """Coloured cells, grey for zeros; where nothing is known the ground shows."""
-    from matplotlib.colors import ListedColormap
-
-    how: dict[str, Any] = {"shading": "nearest", "rasterized": True}
-    zero = scale.zeros(values)
-    if zero.any():
-        flat = np.ma.masked_where(~zero, np.zeros(values.shape))
-        ax.pcolormesh(across, up, flat, cmap=ListedColormap([ZERO]), gid="zero", **how)
-    known = np.ma.masked_where(zero | ~np.isfinite(values), values)
-    return ax.pcolormesh(across, up, known, gid="values", **scale.drawn, **how)
-
-
-def _hatch_ground(ax: Axes, values: np.ndarray, scale: Scale) -> None:
-    """Hatch what lies behind the cells, if some are missing and white is one of the colours."""
-    if scale.tol is None and not np.isfinite(values).all():
-        ax.patch.set(hatch="/////", edgecolor="0.75", facecolor="white")
-
-
-def _as_on_the_ground(ax: Axes, across: str, up: str, heights: np.ndarray) -> None:
-    """Both directions to the same scale, and few numbers, where the axes are places."""
-    shrink = _shrink(across, up, heights)
-    if shrink is None:
-        return
-    from matplotlib.ticker import MaxNLocator
-
-    ax.set_aspect(1.0 / shrink)
-    ax.xaxis.set_major_locator(MaxNLocator(nbins=2, steps=[1, 2, 4, 5, 10]))
-
-
-def ground_ratio(across: str, up: str, east: np.ndarray, north: np.ndarray) -> float | None:
-    """Width over height as on the ground, or None where the axes are no places."""
-    shrink = _shrink(across, up, north)
-    if shrink is None or not np.ptp(north) > 0:
-        return None
-    return float(shrink * np.ptp(east) / np.ptp(north))
-
-
-def _shrink(across: str, up: str, heights: np.ndarray) -> float | None:
-    """How wide a unit across is, in units up; None where they cannot be compared."""
+def _stretch(across: str, up: str, heights: np.ndarray) -> float | None:
+    """Return the height of a unit up over the width of a unit across, if the two compare."""
     if is_globe(across, up):
-        return float(np.cos(np.deg2rad(np.mean(heights))))
+        return float(1.0 / np.cos(np.deg2rad(np.mean(heights))))
     return 1.0 if is_plane(across, up) else None
 
 
-def grey_words(values: np.ndarray, scale: Scale, *, dotted: bool = False) -> str:
-    """What marks without a colour mean, where they are to be seen."""
-    zero, missing = scale.zeros(values).any(), not np.isfinite(values).all()
-    words = ["grey: zero"] if zero else []
-    if missing:
-        words.append(
-            f"{'rings' if dotted else 'hatched' if scale.tol is None else 'white'}: missing"
+def upright(grid: Any, what: str) -> Any:
+    """Return a DataArray of two dimensions with longitudes or times running across."""
+    if hasattr(grid, "data_vars") or grid.ndim != 2:
+        raise ValueError(
+            f"{what} draws a DataArray of two dimensions; this has "
+            f"{', '.join(map(str, grid.dims))}. Choose one value of the others, for example "
+            "with .isel(time=0)."
         )
-    return ", ".join(words)
+    up, across = map(str, grid.dims)
+    turned = is_globe(up, across) or is_time(up, grid[up].dtype)
+    return (grid.transpose(across, up) if turned else grid).astype(float)
 
 
-def add_colours(
-    beside: Sequence[Axes], drawn: Any, scale: Scale, text: str, greys: str = "", **where: Any
+def dot_size(count: int) -> float:
+    """Return the area of each of so many dots, in square points."""
+    return float(np.clip(3000.0 / max(count, 1), 5.0, 30.0))
+
+
+def _draw_dots(
+    ax: Axes, across: np.ndarray, up: np.ndarray, values: np.ndarray, scale: Scale
+) -> Any:
+    """Draw coloured dots, small grey ones for zeros and rings for missing values."""
+    size = dot_size(len(values))
+    missing, zero = ~np.isfinite(values), scale.zeros(values)
+    on = np.flatnonzero(~missing & ~zero)
+    on = on[np.argsort(np.abs(values[on]))]  # the largest on top
+    pixels = len(values) > MOST_VECTORS
+    for name, rows, style in (
+        ("zero", zero, {"s": 0.4 * size, "color": ZERO, "linewidths": 0}),
+        (
+            "missing",
+            missing,
+            {"s": 0.6 * size, "facecolors": "none", "edgecolors": "0.6", "linewidths": 0.5},
+        ),
+        (
+            "values",
+            on,
+            {"s": size, "c": values[on], "linewidths": 0.3, "edgecolors": "0.3", **scale.drawn},
+        ),
+    ):
+        drawn = ax.scatter(across[rows], up[rows], gid=name, rasterized=pixels, **style)
+    return drawn
+
+
+def _draw_cells(
+    ax: Axes, across: np.ndarray, up: np.ndarray, values: np.ndarray, scale: Scale
+) -> Any:
+    """Draw coloured cells, grey ones for zeros and none for missing values."""
+    if scale.tol is None and not np.isfinite(values).all():  # white is one of the colours
+        ax.patch.set(hatch="/////", edgecolor="0.75", facecolor="white")
+    (column, east), (row, north) = _positions(ax.xaxis, across), _positions(ax.yaxis, up)
+    grid = np.full((len(north), len(east)), np.nan)
+    grid[row, column] = values
+    style: dict[str, Any] = {"shading": "nearest", "rasterized": True}
+    zero = scale.zeros(grid)
+    if zero.any():
+        flat = np.ma.masked_where(~zero, grid)
+        ax.pcolormesh(east, north, flat, cmap=ListedColormap([ZERO]), gid="zero", **style)
+    other = np.ma.masked_where(zero | ~np.isfinite(grid), grid)
+    return ax.pcolormesh(east, north, other, gid="values", **scale.drawn, **style)
+
+
+def _positions(axis: Axis, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each place which position it has, and the positions; names are counted."""
+    named = places.dtype.kind in "OUS"
+    index, positions = pd.factorize(places, sort=not named)
+    if not named:
+        return index, positions
+    count = np.arange(len(positions))
+    step = -(-len(count) // _MOST_NAMES)
+    axis.set_ticks(count[::step], positions[::step])
+    return index, count
+
+
+def add_colour_bar(
+    panels: Sequence[Axes], drawn: Any, scale: Scale, label: str, key: str = "", **style: Any
 ) -> None:
-    """A colour bar beside axes, which also says what is not coloured."""
-    bar = beside[0].figure.colorbar(drawn, ax=list(beside), extend=scale.extend, **where)
-    bar.set_label(f"{text}\n({greys})" if greys else text, fontsize="small")
+    """Add a colour bar next to panels, with a key to the marks that have no colour."""
+    bar = panels[0].figure.colorbar(drawn, ax=list(panels), extend=scale.extend, **style)
+    bar.set_label(f"{label}\n({key})" if key else label, fontsize="small")

@@ -1,22 +1,28 @@
-"""GP networks: latents, the weights that mix them, and the outputs that come of it."""
+"""GP networks: latents, the weights that mix them, and the outputs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 
-from zigp.plots.canvas import SIGNAL, Scale, colour_scale, figure_for, mark_dates, titled
-from zigp.plots.labels import column, input_names, outputs_of
-from zigp.plots.marks import Marks, Places, add_colours
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure, SubFigure
-
-    from zigp.estimators import GPNetworkRegressor
+from zigp.estimators import GPNetworkRegressor
+from zigp.plots.canvas import (
+    SIGNAL,
+    Canvas,
+    Scale,
+    colour_scale,
+    draw_data,
+    figure_for,
+    label_outer,
+    mark_dates,
+    titled,
+)
+from zigp.plots.labels import as_table, input_names, output_names
+from zigp.plots.marks import Marks, add_colour_bar
 
 __all__ = ["network_panels"]
 
@@ -31,17 +37,39 @@ def network_panels(
     columns: Sequence[int | str] | None = None,
     show: Sequence[str] = _PARTS,
     outputs: Sequence[str] | None = None,
-    figure: Figure | SubFigure | None = None,
+    figure: Canvas | None = None,
 ) -> np.ndarray:
-    """Draw a network part by part, a row of panels for each output.
+    """Draw the parts of a network, with a row of panels for each output.
 
-    X holds the places to draw, such as a grid over the region; `observed` is a pair of the places
-    and outputs that were measured. Columns of panels are the latents, the weight of each latent in
-    each output (white where it is switched off), their support, the predicted outputs and those
-    observed, or what `show` names of these. A model of one input is drawn as curves. `columns`
-    names the columns that run across and up, `outputs` what to call the outputs if not as in `fit`.
-    Returns the axes, [rows, columns]; those without a part are switched off.
+    Columns of panels are the latents, the weight of each latent in each output (white where it is
+    switched off), their support, the predicted and the observed outputs. A model of one input is
+    drawn as curves, others as maps.
 
+    Parameters
+    ----------
+    model : GPNetworkRegressor
+        A fitted network.
+    X : DataFrame or array-like of shape (n_rows, n_columns)
+        Places to draw, such as a grid over a region.
+    observed : pair of (X, Y), default=None
+        Places and outputs that were measured.
+    columns : pair of int or str, default=None
+        Columns of X that run across and up the maps. By default longitude and latitude, by name, or
+        the only two there are.
+    show : sequence of str, default=("latents", "weights", "support", "predicted", "observed")
+        The parts to draw.
+    outputs : sequence of str, default=None
+        Names of the outputs; those given to `fit` by default.
+    figure : matplotlib Figure or SubFigure, default=None
+        Figure to draw in; a new one of pyplot's by default.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_columns)
+        The axes; those without a part are switched off.
+
+    Examples
+    --------
     >>> import numpy as np
     >>> from zigp import GPNetworkRegressor, plots
     >>> X = np.random.default_rng(0).uniform(0, 5, (60, 2))
@@ -51,96 +79,80 @@ def network_panels(
     >>> axes.shape
     (2, 2)
     """
-    input_names(model)  # it must have been fitted
+    input_names(model)  # raises an error if the model is not fitted
     if not hasattr(model, "predict_network"):
         raise ValueError(
             f"network_panels needs a GPNetworkRegressor; {type(model).__name__} is none. Use "
             "component_maps or fit_1d."
         )
-    parts, predicted = model.predict_network(X), np.asarray(model.predict(X))
-    predicted = predicted.reshape(len(predicted), -1)
+    parts, predicted = model.predict_network(X), _by_output(model.predict(X))
     P, Q = predicted.shape[1], parts.latents.shape[1]
+    names = _output_labels(model, outputs, P)
     shown = _shown(show, observed is not None)
-    starts = np.cumsum([0, *(Q if part in ("weights", "support") else 1 for part in shown)])
+    widths = [Q if part in ("weights", "support") else 1 for part in shown]
     high = max(P, Q) if "latents" in shown else P
-    figure = figure_for(figure, 1.7 * starts[-1] + 0.6, 1.6 * high + 0.7)
+    figure = figure_for(figure, 1.7 * sum(widths) + 0.6, 1.6 * high + 0.7)
     marks = _marks(model, X, columns)
-    maps = isinstance(marks, Places)
-    axes = figure.subplots(high, starts[-1], sharex=True, sharey=maps, squeeze=False)
-    block = {part: axes[:, a:b] for part, a, b in zip(shown, starts[:-1], starts[1:], strict=True)}
-    names = _output_names(model, outputs, P)
-    if "latents" in shown:
-        titles = [[f"latent {q + 1}"] for q in range(Q)]
-        values = parts.latents.T[:, None]
-        _draw_block(block["latents"], marks, values, titles, "signed", "latents")
-    for part, values, kind, text in (
-        ("weight", parts.effective_weights, "signed", "weights, 0 where off"),
-        ("support", parts.support, "share", "support, 0 off, 1 on"),
+    maps = isinstance(marks, Marks)
+    axes: Any = figure.subplots(high, sum(widths), sharex=True, sharey=maps, squeeze=False)
+    ends = np.cumsum(widths)
+    panels: dict[str, Any] = {
+        part: axes[:, b - w : b] for part, w, b in zip(shown, widths, ends, strict=True)
+    }
+    for part, values, kind, label in (  # values [rows, columns, places]
+        ("latents", parts.latents.T[:, None], "signed", "latents"),
+        ("weights", parts.effective_weights.transpose(2, 1, 0), "signed", "weights, 0 where off"),
+        ("support", parts.support.transpose(2, 1, 0), "share", "support, 0 off, 1 on"),
     ):
-        name = "weights" if part == "weight" else part
-        if name in shown:
-            titles = [[f"{output}: {part} {q + 1}" for q in range(Q)] for output in names]
-            _draw_block(block[name], marks, values.transpose(2, 1, 0), titles, kind, text)
-    _draw_outputs(block, marks, predicted, names, observed, _marks_of(model, observed, columns))
+        if part in panels:
+            drawings = [
+                (panels[part][i, q], marks, values[i, q], _title(part, names, i, q))
+                for i, q in np.ndindex(*values.shape[:2])
+            ]
+            _draw_group(panels[part], drawings, kind, label, location="bottom", aspect=15)
+    outcomes = {"predicted": (marks, predicted)}
+    if observed is not None:
+        Y = _by_output(observed[1])
+        if Y.shape[1] != P:
+            shape = np.shape(observed[1])
+            raise ValueError(f"observed has shape {shape}, but there are {P} outputs.")
+        outcomes["observed"] = (_marks(model, observed[0], columns, dots=True), Y)
+    for p, name in enumerate(names):
+        drawings = [
+            (panels[part][p, 0], at, values[:, p], f"{name}: {part}")
+            for part, (at, values) in outcomes.items()
+            if part in panels
+        ]
+        row = np.array([ax for ax, *_ in drawings])
+        # An output that is never negative is an amount, also where its prediction dips below zero.
+        *_, (_, last) = outcomes.values()
+        _draw_group(row, drawings, "signed" if np.nanmin(last[:, p]) < 0 else "amount", name)
     for ax in axes.ravel():
         if not ax.has_data():
             ax.set_axis_off()
-    _label_outer(axes)
+    label_outer(axes)
     return axes
 
 
-def _draw_block(
-    axes: np.ndarray,
-    marks: Marks,
-    values: np.ndarray,
-    titles: list[list[str]],
-    kind: str,
-    text: str,
+def _title(part: str, outputs: Sequence[str], row: int, q: int) -> str:
+    """Return the title of a panel of a latent, a weight or its support."""
+    if part == "latents":
+        return f"latent {row + 1}"
+    return f"{outputs[row]}: {part.removesuffix('s')} {q + 1}"
+
+
+def _draw_group(
+    panels: np.ndarray, drawings: Sequence[_Drawing], kind: str, label: str, **bar: Any
 ) -> None:
-    """Values [rows, columns, places] on panels, with one colour bar below them all."""
-    scale = colour_scale(values, kind)
-    for row, column_ in np.ndindex(*values.shape[:2]):
-        ax: Any = axes[row, column_]
-        drawn = marks.draw(ax, values[row, column_], scale)
-        titled(ax, titles[row][column_], size="small")
-        if drawn is None and kind == "share":
-            ax.set_ylim(-0.05, 1.05)
+    """Draw values with the same colours, and one colour bar next to all of the panels."""
+    if not drawings:
+        return
+    scale = colour_scale(np.concatenate([values for _, _, values, _ in drawings]), kind)
+    for ax, marks, values, title in drawings:
+        drawn = marks.draw(ax, values, scale)
+        titled(ax, title, size="small")
     if drawn is not None:
-        below: dict[str, Any] = {"location": "bottom", "aspect": 15, "pad": 0.02}
-        add_colours(list(axes.flat), drawn, scale, text, **below)
-
-
-def _draw_outputs(
-    block: dict[str, np.ndarray],
-    marks: Marks,
-    predicted: np.ndarray,
-    names: Sequence[str],
-    observed: tuple[Any, Any] | None,
-    measured_at: Marks | None,
-) -> None:
-    """Outputs as predicted and as observed, with the same colours for both."""
-    measured = None if observed is None else np.asarray(observed[1], float)
-    if measured is not None and measured.reshape(len(measured), -1).shape[1] != len(names):
-        raise ValueError(
-            f"observed has shape {measured.shape}, but there are {len(names)} outputs."
-        )
-    for p, name in enumerate(names):
-        values = {"predicted": predicted[:, p]}
-        if measured is not None:
-            values["observed"] = measured.reshape(len(measured), -1)[:, p]
-        # An output that is never negative is an amount, also where its prediction dips below zero.
-        negative = np.nanmin(list(values.values())[-1]) < 0
-        kind = "signed" if negative else "amount"
-        scale = colour_scale(np.concatenate(list(values.values())), kind)
-        beside: list[Axes] = []
-        for part, at in (("predicted", marks), ("observed", measured_at)):
-            if part in block and at is not None:
-                ax = block[part][p, 0]
-                drawn = at.draw(ax, values[part], scale)
-                titled(ax, f"{name}: {part}", size="small")
-                beside.append(ax)
-        if beside and drawn is not None:
-            add_colours(beside, drawn, scale, name, pad=0.02)
+        add_colour_bar(panels.ravel().tolist(), drawn, scale, label, pad=0.02, **bar)
 
 
 @dataclass(frozen=True)
@@ -149,48 +161,48 @@ class _Curve:
 
     x: np.ndarray
     name: str
-    dots: bool = False
+    dots: bool
 
     def draw(self, ax: Axes, values: np.ndarray, scale: Scale) -> None:
-        """Draw values on axes; a curve needs no colours."""
+        """Draw values and label the axes; only a share needs its scale."""
         order = np.argsort(self.x)
-        style = "." if self.dots else "-"
-        ax.plot(self.x[order], values[order], style, color=SIGNAL, markersize=3)
+        draw = draw_data if self.dots else Axes.plot
+        draw(ax, self.x[order], values[order], color=SIGNAL)
         ax.set_xlabel(self.name)
         mark_dates(ax.xaxis, self.x)
-
-    def as_dots(self) -> bool:
-        """Whether values are dots, not lines."""
-        return self.dots
-
-    def ratio(self) -> None:
-        """Curves have no place on the ground."""
+        if scale.colours.name == "shares":
+            ax.set_ylim(-0.05, 1.05)
 
 
-def _marks(model: Any, X: Any, columns: Sequence[int | str] | None, dots: bool = False) -> Marks:
-    """A map, or curves where there is but one input."""
+_Drawing = tuple[Axes, Marks | _Curve, np.ndarray, str]  # with a title
+
+
+def _marks(
+    model: Any, X: Any, columns: Sequence[int | str] | None, dots: bool = False
+) -> Marks | _Curve:
+    """Return the marks of a map, or a curve if there is only one input."""
     names = input_names(model)
     if len(names) == 1:
-        return _Curve(np.asarray(column(X, 0)), names[0], dots)
-    return Places.of(X, columns, model)
+        return _Curve(as_table(X, model).iloc[:, 0].to_numpy(), names[0], dots)
+    return Marks.of_table(X, columns, model)
 
 
-def _marks_of(
-    model: Any, observed: tuple[Any, Any] | None, columns: Sequence[int | str] | None
-) -> Marks | None:
-    return None if observed is None else _marks(model, observed[0], columns, dots=True)
+def _by_output(Y: Any) -> np.ndarray:
+    """Return outputs as numbers [rows, outputs]."""
+    values = np.asarray(Y, float)
+    return values.reshape(len(values), -1)
 
 
-def _output_names(model: Any, given: Sequence[str] | None, P: int) -> list[str]:
-    found = [f"output {n}" if n.isdigit() else n for n in outputs_of(model)] or ["y"]
-    names = found if given is None else list(given)
+def _output_labels(model: Any, given: Sequence[str] | None, P: int) -> list[str]:
+    own = [f"output {n}" if n.isdigit() else n for n in output_names(model)] or ["y"]
+    names = own if given is None else list(given)
     if len(names) != P:
         raise ValueError(f"outputs names {len(names)} outputs, but the model has {P}.")
     return names
 
 
 def _shown(show: Sequence[str], with_data: bool) -> list[str]:
-    """The parts to draw, in their order."""
+    """Return the parts to draw, in their order."""
     show = [show] if isinstance(show, str) else list(show)
     if unknown := [part for part in show if part not in _PARTS]:
         raise ValueError(f"show names {unknown[0]!r}; choose from {', '.join(_PARTS)}.")
@@ -198,17 +210,3 @@ def _shown(show: Sequence[str], with_data: bool) -> list[str]:
     if not shown:
         raise ValueError("There is nothing to show: name parts, and give observed=(X, Y) for data.")
     return shown
-
-
-def _label_outer(axes: np.ndarray) -> None:
-    """Names of inputs, and numbers of maps, only at the left and at the bottom of what is drawn."""
-    for panels in axes.T:
-        *above, last = [ax for ax in panels if ax.axison]
-        last.tick_params(labelbottom=True)
-        for ax in above:
-            ax.set_xlabel("")
-    for panels in axes:
-        first, *rest = [ax for ax in panels if ax.axison]
-        first.tick_params(labelleft=True)
-        for ax in rest:
-            ax.set_ylabel("")

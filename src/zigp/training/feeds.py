@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
@@ -85,24 +85,41 @@ def digest_of(data: Batch) -> str:
 
 @dataclass
 class Streamed:
-    """Data that pass by in blocks, each of which serves a number of steps.
+    """Data that are read block by block, each of which serves a number of steps.
 
-    `blocks(k)` goes through all blocks, over and over, from the k-th on. The weights in a block
-    already make it stand for all rows.
+    The weights in a block make it stand for all rows.
+
+    Attributes
+    ----------
+    blocks : callable
+        Takes the number of a block and yields that one and all that follow, pass after pass.
+    rows : float
+        The number of rows in all.
+    blocks_per_pass : int
+        The number of blocks in which every row occurs once.
+    block_rows : int
+        The rows of a block, on one device.
+    batch_size : int
+        The rows of a step, on one device: a part of the block.
+    name, contents : str
+        The inputs, and a hash of what is known of the data without reading all of them.
+    devices : Devices, default=None
+        The devices that divide each block.
+    along : int, default=0
+        The axis that steps and devices divide.
     """
 
-    blocks: Callable[[int], Iterator[Batch]]
+    blocks: Callable[[int], Generator[Batch]]
     rows: float
     blocks_per_pass: int
-    block_rows: int  # of one device
-    batch_size: int  # of one device, a part of the block
+    block_rows: int
+    batch_size: int
     name: str
-    contents: str  # a number of what can be known of them without reading all
+    contents: str
     devices: Devices | None = None
     along: int = 0
-    _at: int = field(default=-1, init=False)
-    _now: Any = field(default=None, init=False)
-    _next: Any = field(default=None, init=False)
+    _current: tuple[int, Any] = field(default=(-1, None), init=False)
+    _following: Generator[Batch] | None = field(default=None, init=False)
 
     @property
     def places(self) -> int:
@@ -110,7 +127,7 @@ class Streamed:
 
     @property
     def steps(self) -> int:
-        """How many a block serves."""
+        """The number of steps that a block serves."""
         return self.block_rows // self.batch_size
 
     @property
@@ -118,20 +135,21 @@ class Streamed:
         return self.blocks_per_pass * self.steps
 
     def block(self, step: int) -> tuple[Batch, int | None]:
-        wanted = step // self.steps
-        if wanted != self._at:
-            if self._next is None or wanted != self._at + 1:
+        number, last = step // self.steps, self._current[0]
+        if number != last:
+            if self._following is None or number != last + 1:
                 self.close()
-                self._next = self.blocks(wanted)
-            data = next(self._next)
-            devices = self.devices
-            self._now = (
-                jax.tree.map(jnp.asarray, data)
-                if devices is None
-                else devices.put(data, devices.data_specs(data))
+                self._following = self.blocks(number)
+            data, devices = next(self._following), self.devices
+            self._current = (
+                number,
+                (
+                    jax.tree.map(jnp.asarray, data)
+                    if devices is None
+                    else devices.put(data, devices.data_specs(data))
+                ),
             )
-            self._at = wanted
-        return self._now, self.steps - step % self.steps
+        return self._current[1], self.steps - step % self.steps
 
     def digest(self) -> str:
         size = f"{self.rows:.0f} rows in blocks of {self.block_rows}"
@@ -139,6 +157,6 @@ class Streamed:
 
     def close(self) -> None:
         """Stop reading."""
-        if self._next is not None and hasattr(self._next, "close"):
-            self._next.close()
-        self._next = None
+        if self._following is not None:
+            self._following.close()
+        self._following = None

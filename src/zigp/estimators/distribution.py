@@ -1,0 +1,329 @@
+"""The predictive distribution of new observations, in the units of y."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+from scipy.stats import norm
+
+from zigp.estimators.outputs import OutputScale
+from zigp.models import predictions
+from zigp.models.likelihoods import LogAmounts
+from zigp.models.predictions import Predictions, Question
+from zigp.runtime.session import entry_point
+
+__all__ = [
+    "HurdleDistribution",
+    "ModelDistribution",
+    "NetworkDistribution",
+    "PredictiveDistribution",
+    "ZeroInflatedDistribution",
+]
+
+
+class PredictiveDistribution(ABC):
+    """The distribution of a new observation at each row.
+
+    It is made by `predict_distribution` from one pass through the model's Gaussian processes, and
+    answers any number of questions from that.
+
+    Attributes
+    ----------
+    point : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        What `predict` returns.
+    mean : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        The expected observation.
+    sd : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+        The standard deviation of an observation, noise included.
+    has_atom : bool
+        True if an observation is exactly zero with positive probability.
+    parts : tuple of str
+        What `quantile` can be asked about.
+
+    Examples
+    --------
+    >>> distribution = model.predict_distribution(new)
+    >>> distribution.mean.round(1)
+    array([0., 4.])
+    """
+
+    parts: ClassVar[tuple[str, ...]] = ("response",)
+    has_atom: bool = False
+
+    @property
+    def point(self) -> np.ndarray:
+        return self.mean
+
+    @property
+    @abstractmethod
+    def mean(self) -> np.ndarray:
+        """The expected observation."""
+
+    @property
+    @abstractmethod
+    def sd(self) -> np.ndarray:
+        """The standard deviation of an observation, noise included."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Rows, and outputs if there are several."""
+
+    @property
+    def prob_on(self) -> np.ndarray | None:
+        """The support E[Φ(g)] at each row, None if the model has no gate."""
+        return None
+
+    def probability(self, low: float, high: float) -> np.ndarray:
+        """Return P(low < y ≤ high) at each row.
+
+        Parameters
+        ----------
+        low, high : float
+            The bounds, the same for all rows.
+
+        Returns
+        -------
+        ndarray
+            Probabilities, shaped as `mean`.
+        """
+        below = (self.cdf(np.full(self.shape, end)) for end in (high, low))
+        return np.subtract(*below)
+
+    @abstractmethod
+    def cdf(self, thresholds: np.ndarray) -> np.ndarray:
+        """Return P(y ≤ threshold) for thresholds that differ from row to row.
+
+        Parameters
+        ----------
+        thresholds : ndarray of shape (n_rows, ...)
+            An entry, or a line of entries, for each row.
+
+        Returns
+        -------
+        ndarray
+            Probabilities, shaped as `thresholds`.
+        """
+
+    @abstractmethod
+    def log_between(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return log P(low < y ≤ high) for bounds that differ from row to row.
+
+        Parameters
+        ----------
+        low, high : ndarray, shaped as `mean`
+            The bounds.
+
+        Returns
+        -------
+        ndarray
+            Logarithms of probabilities, shaped as `mean`.
+        """
+
+    @abstractmethod
+    def quantile(self, p: float, of: str = "response") -> np.ndarray:
+        """Return the value that an observation, or a part of the model, stays below.
+
+        Parameters
+        ----------
+        p : float
+            The probability of staying below, between 0 and 1.
+        of : str, default="response"
+            One of `parts`.
+
+        Returns
+        -------
+        ndarray
+            Quantiles, shaped as `mean`.
+        """
+
+
+class ModelDistribution(PredictiveDistribution):
+    """The predictive distribution of a single model."""
+
+    def __init__(self, made: Predictions, scale: OutputScale) -> None:
+        self._predictions, self._scale = made, scale
+        self.has_atom = isinstance(made.likelihood, LogAmounts)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self._predictions.rows,)
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self._moments[0]
+
+    @property
+    def sd(self) -> np.ndarray:
+        return self._moments[1]
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._moments_of(self._predictions)
+
+    def _moments_of(self, made: Predictions) -> tuple[np.ndarray, np.ndarray]:
+        out = self._ask(predictions.moments, made=made)
+        return self._scale.to_user(out["mean"]), self._scale.scale * out["sd"].T
+
+    def cdf(self, thresholds: np.ndarray) -> np.ndarray:
+        scaled = self._scale.to_model(thresholds)
+        lines = scaled.reshape(len(scaled), -1).T if len(self.shape) == 1 else scaled.T[None]
+        return self._ask(predictions.cdf, along=[lines])["p"].T.reshape(thresholds.shape)
+
+    def log_between(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        ends = [self._scale.to_model(end).T for end in (low, high)]
+        return self._ask(predictions.log_between, along=ends)["p"].T
+
+    def quantile(self, p: float, of: str = "response") -> np.ndarray:
+        return self._quantile_of(self._predictions, p)
+
+    def _quantile_of(self, made: Predictions, p: float) -> np.ndarray:
+        return self._scale.to_user(self._ask(predictions.quantile, np.asarray(p), made=made)["t"])
+
+    @entry_point
+    def _ask(
+        self,
+        question: Question,
+        *args: np.ndarray,
+        along: Sequence[np.ndarray] = (),
+        made: Predictions | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Return the answers to a question, in the model's units, with rows along the last axis."""
+        return (made or self._predictions).ask(question, *args, along=along)
+
+
+class ZeroInflatedDistribution(ModelDistribution):
+    """The predictive distribution of a zero-inflated GP, and of the parts it is made of."""
+
+    parts: ClassVar = ("response", "if_on", "latent", "gate")
+
+    @cached_property
+    def components(self) -> dict[str, np.ndarray]:
+        """Gate, latent and signal at each row, each with its standard deviation."""
+        out = self._ask(predictions.components)
+        without_unit = ("gate", "gate_sd")
+        return {k: v if k in without_unit else v * self._scale.scale for k, v in out.items()}
+
+    @property
+    def prob_on(self) -> np.ndarray:
+        return self.components["gate"]
+
+    def moments_if_on(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and standard deviation of an observation whose signal is fully on."""
+        return self._moments_of(self._predictions.with_open_gate())
+
+    def quantile(self, p: float, of: str = "response") -> np.ndarray:
+        if of == "if_on":
+            return self._quantile_of(self._predictions.with_open_gate(), p)
+        if of == "response":
+            return self._quantile_of(self._predictions, p)
+        latent = self._predictions.marginals["f" if of == "latent" else "g"]
+        value = latent.mean + ndtri(p) * np.sqrt(latent.var)
+        return self._scale.to_user(value) if of == "latent" else ndtr(value)
+
+
+class NetworkDistribution(ModelDistribution):
+    """The predictive distribution of a network's outputs.
+
+    `outputs` is None where y had one dimension, and `median` makes `point` the median where outputs
+    were transformed.
+    """
+
+    def __init__(
+        self, made: Predictions, scale: OutputScale, outputs: int | None, *, median: bool
+    ) -> None:
+        super().__init__(made, scale)
+        self._outputs, self._median = outputs, median
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        rows = super().shape
+        return rows if self._outputs is None else (*rows, self._outputs)
+
+    @property
+    def point(self) -> np.ndarray:
+        transformed = self._scale.transform is not None
+        return self._back_transformed["median"] if transformed and self._median else self.mean
+
+    @cached_property
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        if self._scale.transform is None:
+            return self._moments_of(self._predictions)
+        return self._back_transformed["mean"], self._back_transformed["sd"]
+
+    @cached_property
+    def _back_transformed(self) -> dict[str, np.ndarray]:
+        """Mean, median and standard deviation of outputs that were transformed."""
+        units = (np.reshape(v, (-1, 1)) for v in (self._scale.offset, self._scale.scale))
+        out = self._ask(predictions.back_transformed, *units)
+        lowest = self._scale.lowest
+        return {name: v.T if name == "sd" else v.T + lowest for name, v in out.items()}
+
+    def _ask(self, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
+        out = super()._ask(*args, **kwargs)
+        return {k: v[..., 0, :] for k, v in out.items()} if self._outputs is None else out
+
+
+class HurdleDistribution(PredictiveDistribution):
+    """Zero with probability 1 − p, and otherwise N(amount, its variance)."""
+
+    parts: ClassVar = ("response", "if_on")
+    has_atom = True
+
+    def __init__(self, p: np.ndarray, amounts: PredictiveDistribution, *, combine: str) -> None:
+        # In float64: the moments are squared.
+        self._p, self._amount, self._sd = (
+            np.asarray(part, np.float64) for part in (p, amounts.mean, amounts.sd)
+        )
+        self._amounts, self._combine = amounts, combine
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._amount.shape
+
+    @property
+    def prob_on(self) -> np.ndarray:
+        return self._p
+
+    @property
+    def point(self) -> np.ndarray:
+        if self._combine == "expectation":
+            return self.mean
+        return np.where(self._p >= 0.5, self._amount, 0.0)
+
+    @property
+    def mean(self) -> np.ndarray:
+        return self._p * self._amount
+
+    @property
+    def sd(self) -> np.ndarray:
+        return np.sqrt(self._p * (self._sd**2 + (1.0 - self._p) * self._amount**2))
+
+    def cdf(self, thresholds: np.ndarray) -> np.ndarray:
+        p, mean, sd = (
+            part.reshape(-1, *(1,) * (thresholds.ndim - 1))
+            for part in (self._p, self._amount, self._sd)
+        )
+        return (1.0 - p) * (thresholds >= 0) + p * norm.cdf(thresholds, mean, sd)
+
+    def log_between(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        atom = np.where((low < 0) & (high >= 0), 1.0 - self._p, 0.0)
+        with np.errstate(divide="ignore"):
+            on = np.log(self._p) + self._amounts.log_between(low, high)
+            return np.logaddexp(np.log(atom), on)
+
+    def quantile(self, p: float, of: str = "response") -> np.ndarray:
+        if of == "if_on":
+            return self._amounts.quantile(p)
+        # Below the zeros, among them, or above them.
+        on, mean, sd = self._p, self._amount, self._sd
+        negative = on * norm.cdf(0.0, mean, sd)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            below = norm.ppf(np.clip(p / on, 0.0, 1.0), mean, sd)
+            above = norm.ppf(np.clip((p - (1.0 - on)) / on, 0.0, 1.0), mean, sd)
+        return np.select([p < negative, p > negative + 1.0 - on], [below, above], 0.0)

@@ -1,0 +1,598 @@
+"""Predictions of a regressor, all in the user's units."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+from sklearn.base import RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from zigp.data.grids import is_lattice
+from zigp.diagnostics.scores import best_threshold
+from zigp.estimators.distribution import ModelDistribution, PredictiveDistribution
+from zigp.estimators.fitting import SparseGP
+from zigp.estimators.grids import QUANTILES, predict_lattice
+from zigp.estimators.parameters import GPSettings
+from zigp.models import predictions
+from zigp.models.likelihoods import Gaussian
+from zigp.runtime.session import entry_point
+from zigp.training import check_whole
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray as xr
+
+__all__ = ["ModelRegressor", "Regressor", "frame"]
+
+_DRAWS_AT_ONCE = 50
+
+
+class Regressor(RegressorMixin, GPSettings):
+    """The questions that every regressor answers, by its predictive distribution and its draws."""
+
+    _output_names: Sequence[str] | None = None  # several outputs have names
+
+    @abstractmethod
+    def predict_distribution(self, X: Any) -> PredictiveDistribution:
+        """Return the predictive distribution at each row of X, from one pass through the model.
+
+        Every other method asks such an object one question. Where several are asked about the same
+        rows, asking one object is faster.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        PredictiveDistribution
+            Its mean, sd, quantiles and probabilities, in the units of y.
+
+        Examples
+        --------
+        >>> distribution = model.predict_distribution(new)
+        >>> bool(distribution.sd[0] < distribution.sd[1])
+        True
+        """
+
+    @abstractmethod
+    def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
+        """Return draws [n, rows], each joint over all rows."""
+
+    # -- what to expect -------------------------------------------------------------------------
+
+    @entry_point
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predict the expected observation at each row of X.
+
+        It is a mean over zeros and amounts, not the most likely value and not the amount where
+        there is one.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, DataArray or Dataset
+            Inputs. The cells of a DataArray or a Dataset are answered as by `predict_lattice`.
+        return_std : bool, default=False
+            If True, return standard deviations too.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,) or (n_rows, n_outputs)
+            Expected observations, in the units of y.
+        sd : ndarray, shaped as `mean`
+            The standard deviation of a new observation, noise included, if `return_std`.
+
+        Examples
+        --------
+        >>> mean, sd = model.predict(new, return_std=True)
+        >>> sd[0] < sd[1]
+        np.True_
+        """
+        if is_lattice(X):
+            return self.predict_lattice(X)
+        distribution = self.predict_distribution(X)
+        return (distribution.point, distribution.sd) if return_std else distribution.point
+
+    @entry_point
+    def predict_lattice(
+        self,
+        X: xr.DataArray | xr.Dataset,
+        quantiles: Sequence[float] = QUANTILES,
+        below: float | None = None,
+    ) -> xr.Dataset:
+        """Predict mean, standard deviation, quantiles and `prob_on` in every cell of a lattice.
+
+        Quantiles are of each cell by itself; for sums over cells see `aggregate`.
+
+        Parameters
+        ----------
+        X : DataArray or Dataset
+            The cells. Where dask holds X in chunks, the answer is lazy and has the same chunks.
+        quantiles : sequence of float, default=(0.05, 0.5, 0.95)
+            Probabilities of the quantiles.
+        below : float, optional
+            Add `prob_below`, the probability of an observation up to this value.
+
+        Returns
+        -------
+        Dataset
+            A variable for each prediction, on the axes of X.
+
+        Examples
+        --------
+        >>> radar = simulate_rain_grid(12, 6, 6)
+        >>> small = ZeroInflatedGPRegressor(steps=20).fit(radar)
+        >>> list(small.predict_lattice(radar, quantiles=[0.9]))
+        ['mean', 'sd', 'prob_on', 'quantiles']
+        """
+        check_is_fitted(self)
+        levels = tuple(_probability_level("quantiles", q) for q in quantiles)
+        return predict_lattice(self, X, levels, below)
+
+    # -- the distribution of one observation ----------------------------------------------------
+
+    @entry_point
+    def prob_below(self, X: ArrayLike, threshold: ArrayLike) -> np.ndarray:
+        """Return P(y ≤ threshold) for a new observation at each row, noise included.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        threshold : float or array-like
+            One number, or an array with an entry, or a line of entries, for each row.
+
+        Returns
+        -------
+        ndarray
+            Probabilities of what would be measured, not of the signal behind it.
+
+        Examples
+        --------
+        >>> model.prob_below(new, 1.0).round(2)
+        array([1., 0.])
+        """
+        distribution, t = self.predict_distribution(X), np.asarray(threshold, float)
+        if t.ndim == 0:
+            return distribution.probability(-np.inf, float(t))
+        return _cdf(distribution, t)
+
+    @entry_point
+    def log_prob_between(self, X: ArrayLike, low: ArrayLike, high: ArrayLike) -> np.ndarray:
+        """Return log P(low < y ≤ high) at each row.
+
+        With the cell that a rounded observation stands for, it scores densities and distributions
+        with atoms alike.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        low, high : float or array-like
+            Bounds, which may differ from row to row.
+
+        Returns
+        -------
+        ndarray
+            Logarithms of probabilities.
+
+        Examples
+        --------
+        >>> model.log_prob_between(new, low=[-0.05, 3.0], high=[0.05, 5.0]).round(1)
+        array([0., 0.])
+        """
+        distribution = self.predict_distribution(X)
+        ends = (np.broadcast_to(np.asarray(end, float), distribution.shape) for end in (low, high))
+        return distribution.log_between(*ends)
+
+    @entry_point
+    def prob_zero(self, X: ArrayLike, tol: float = 0.0) -> np.ndarray:
+        """Return P(|y| ≤ tol) at each row: the probability that an observation is zero.
+
+        It is of an observation with its noise, so in general not 1 − `prob_on`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        tol : float, default=0.0
+            The resolution. It may be 0 where exact zeros have a probability (hurdles and counts).
+
+        Returns
+        -------
+        ndarray
+            Probabilities.
+
+        Examples
+        --------
+        >>> model.prob_zero(new, tol=0.1).round(2)
+        array([1., 0.])
+        """
+        distribution = self.predict_distribution(X)
+        if not (tol > 0 or (tol == 0 and distribution.has_atom)):
+            raise ValueError(
+                f"tol must be positive, not {tol!r}: with this noise no single value has a "
+                "positive probability. Give the resolution of your data."
+            )
+        low = float(_just_below(np.asarray(-tol), self._dtype()))
+        return distribution.probability(low, float(tol))
+
+    @entry_point
+    def quantile_residuals(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> np.ndarray:
+        """Return where each observation lies in its predicted distribution, as a normal score.
+
+        If the model is right these are independent N(0, 1), whatever the likelihood. Where a value
+        has a probability of its own (zeros, counts) a place within it is drawn at random.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Observations.
+        random_state : int, RandomState or None, default=0
+            Seed of the random places.
+
+        Returns
+        -------
+        ndarray
+            Residuals, shaped as y.
+
+        Examples
+        --------
+        >>> model.quantile_residuals(X, y).shape
+        (60,)
+        """
+        values = np.asarray(y, float)
+        distribution = self.predict_distribution(X)
+        ends = (_just_below(values, self._dtype()), values)
+        before, at = (_cdf(distribution, end) for end in ends)
+        place = check_random_state(random_state).uniform(size=values.shape)
+        return ndtri(np.clip(before + place * (at - before), 1e-12, 1.0 - 1e-12))
+
+    @entry_point
+    def predict_quantiles(
+        self,
+        X: ArrayLike,
+        quantiles: float | Sequence[float] = QUANTILES,
+        *,
+        of: str = "response",
+    ) -> pd.DataFrame:
+        """Predict quantiles of a new observation at each row, noise included.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        quantiles : float or sequence of float, default=(0.05, 0.5, 0.95)
+            Probabilities, strictly between 0 and 1.
+        of : str, default="response"
+            The part of the model to ask about, where it has them: `response`, an observation;
+            `if_on`, an observation if the signal is fully on; `latent`, the amount behind the gate
+            (with hurdles and counts its logarithm), without noise; `gate`, how far the signal is
+            on.
+
+        Returns
+        -------
+        DataFrame
+            A column for each quantile.
+
+        Examples
+        --------
+        >>> model.predict_quantiles(new, [0.1, 0.5, 0.9]).shape
+        (2, 3)
+        """
+        levels = [_probability_level("quantiles", q) for q in np.atleast_1d(quantiles)]
+        distribution = self.predict_distribution(X)
+        if of not in distribution.parts:
+            known = ", ".join(map(repr, distribution.parts))
+            raise ValueError(f"{type(self).__name__} has quantiles of {known}, not {of!r}.")
+        columns = {q: distribution.quantile(q, of) for q in levels}
+        return frame(columns, X, self._output_names)
+
+    def predict_interval(
+        self, X: ArrayLike, level: float = 0.9, *, of: str = "response"
+    ) -> pd.DataFrame:
+        """Predict the central interval that holds a new observation with a given probability.
+
+        It is for one observation at each row by itself; for sums and means over rows see
+        `aggregate`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        level : float, default=0.9
+            The probability of the interval.
+        of : str, default="response"
+            The part of the model to ask about, as in `predict_quantiles`.
+
+        Returns
+        -------
+        DataFrame
+            The columns `lower` and `upper`.
+
+        Examples
+        --------
+        >>> inside = model.predict_interval(X, level=0.95)
+        >>> np.mean((inside["lower"] <= y) & (y <= inside["upper"])) > 0.9
+        np.True_
+        """
+        tail = 0.5 * (1.0 - _probability_level("level", level))
+        table = self.predict_quantiles(X, (tail, 1.0 - tail), of=of)
+        return table.rename(columns={tail: "lower", 1.0 - tail: "upper"})
+
+    # -- zero or not ----------------------------------------------------------------------------
+
+    def fit_decision(self, X: ArrayLike, y: ArrayLike, cost_ratio: float | None = None) -> float:
+        """Choose the threshold above which a prediction counts as non-zero.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        y : array-like of shape (n_rows,)
+            Observations.
+        cost_ratio : float, optional
+            The cost of missing a non-zero observation, in false alarms. The threshold then has the
+            least cost on these observations; without it, the largest F1.
+
+        Returns
+        -------
+        float
+            The threshold, kept as `decision_threshold_` for `predict_on`.
+
+        Examples
+        --------
+        >>> 0 < model.fit_decision(X, y) < 3
+        True
+        """
+        on = np.asarray(y) != 0
+        self.decision_threshold_ = best_threshold(on, np.asarray(self.predict(X)), cost_ratio)
+        return self.decision_threshold_
+
+    def predict_on(self, X: ArrayLike, threshold: float | None = None) -> np.ndarray:
+        """Predict whether each observation is non-zero, by its predicted amount.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        threshold : float, optional
+            The amount from which a prediction counts as non-zero. By default that of
+            `fit_decision`.
+
+        Returns
+        -------
+        ndarray of bool
+            True where the predicted amount reaches the threshold.
+
+        Examples
+        --------
+        >>> model.predict_on(new, threshold=0.5)
+        array([False,  True])
+        """
+        if threshold is None:
+            if not hasattr(self, "decision_threshold_"):
+                raise ValueError("Give a threshold, or choose one with fit_decision(X, y) first.")
+            threshold = self.decision_threshold_
+        return np.asarray(self.predict(X)) >= threshold
+
+    # -- joint draws ----------------------------------------------------------------------------
+
+    @entry_point
+    def sample(
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        *,
+        noise: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> np.ndarray:
+        """Draw observations jointly over all rows.
+
+        A draw is one way that all rows could turn out together, not a prediction.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        n_samples : int, default=1
+            Number of draws.
+        noise : bool, default=True
+            If False, draw the signal without noise.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_rows) or (n_samples, n_rows, n_outputs)
+            The draws.
+
+        Examples
+        --------
+        >>> model.sample(X, n_samples=3, random_state=0).shape
+        (3, 60)
+        """
+        check_is_fitted(self)
+        return self._draws(X, check_whole("n_samples", n_samples), _key(random_state), noise)
+
+    @entry_point
+    def aggregate(
+        self,
+        X: ArrayLike,
+        weights: ArrayLike | None = None,
+        by: ArrayLike | None = None,
+        *,
+        how: str = "sum",
+        level: float = 0.9,
+        n_samples: int = 1000,
+        noise: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+    ) -> pd.DataFrame:
+        """Predict weighted sums, or means, of the observations over groups of rows.
+
+        The mean is exact; the spread comes from joint draws, so that neighbouring rows do not count
+        as independent.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        weights : array-like of shape (n_rows,), optional
+            Weight of each row, 1 by default.
+        by : array-like of shape (n_rows,), optional
+            Group of each row. By default all rows are one group.
+        how : {"sum", "mean"}, default="sum"
+            Whether to add observations up or to average them.
+        level : float, default=0.9
+            The probability of the interval.
+        n_samples : int, default=1000
+            Number of joint draws.
+        noise : bool, default=True
+            If False, the spread is that of the signal without noise.
+        random_state : int, RandomState or None, default=None
+            Seed of the draws.
+
+        Returns
+        -------
+        DataFrame
+            A row for each group, with the columns `mean`, `sd`, `lower` and `upper`.
+
+        Examples
+        --------
+        >>> halves = model.aggregate(X, by=X[:, 0] > 5, how="mean", n_samples=100, random_state=0)
+        >>> halves["mean"].round(1).tolist()
+        [0.0, 3.2]
+        """
+        if how not in ("sum", "mean"):
+            raise ValueError(f"how must be 'sum' or 'mean', not {how!r}.")
+        tail = 0.5 * (1.0 - _probability_level("level", level))
+        if (n_samples := check_whole("n_samples", n_samples)) < 2:
+            raise ValueError(f"n_samples must be at least 2 for a spread, not {n_samples!r}.")
+        mean = self.predict_distribution(X).mean
+        total, groups = _totals(len(mean), weights, by)
+        size = total(np.ones_like(mean)) if how == "mean" else 1.0
+        if np.any(size == 0):
+            raise ValueError("how='mean' needs weights that do not add up to zero in any group.")
+        exact = total(mean) / size
+        drawn = np.stack(
+            [total(draw) / size for draw in self._all_draws(X, n_samples, random_state, noise)]
+        )
+        # Centre the draws on the exact mean: only their spread is left to chance.
+        drawn += exact - np.mean(drawn, axis=0)
+        lower, upper = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
+        table = {"mean": exact, "sd": drawn.std(axis=0, ddof=1), "lower": lower, "upper": upper}
+        return frame(table, groups, self._output_names)
+
+    def _all_draws(self, X: ArrayLike, n: int, random_state: Any, noise: bool) -> Iterator[Any]:
+        """Yield n joint draws, of which only some are in memory at once."""
+        key = _key(random_state)
+        for start in range(0, n, _DRAWS_AT_ONCE):
+            count = min(_DRAWS_AT_ONCE, n - start)
+            yield from self._draws(X, count, jax.random.fold_in(key, start), noise)
+
+
+class ModelRegressor(Regressor, SparseGP):
+    """A regressor with a single model."""
+
+    @entry_point
+    def predict_distribution(self, X: Any) -> PredictiveDistribution:
+        return ModelDistribution(self._predictions(X), self._output_scale)
+
+    @property
+    @entry_point
+    def noise_sd_(self) -> Any:
+        """The standard deviation of the noise of each output, in the units of y.
+
+        Examples
+        --------
+        >>> plain = SparseGPRegressor(n_inducing=12).fit(X, y)
+        >>> bool(plain.noise_sd_ > 0.2)
+        True
+        """
+        check_is_fitted(self)
+        likelihood = self.model_.likelihood
+        if not isinstance(likelihood, Gaussian):
+            raise AttributeError("There is not one noise variance here; see `noise_`.")
+        return self.y_scale_ * np.sqrt(np.asarray(likelihood.noise))
+
+    def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
+        rows, groups = self._checked(X) - self.layout_.centre, self.layout_.groups
+        drawn = predictions.draw(self.model_, rows, groups, n, key, noise=noise)
+        return np.stack([self._output_scale.to_user(one) for one in drawn])
+
+
+def _cdf(distribution: PredictiveDistribution, thresholds: np.ndarray) -> np.ndarray:
+    rows = distribution.shape[0]
+    if len(thresholds) != rows or thresholds.ndim > 2:
+        raise ValueError(
+            f"threshold has shape {thresholds.shape}, but X has {rows} rows: give one number, or "
+            "an array whose first axis runs over the rows."
+        )
+    return distribution.cdf(thresholds)
+
+
+def _totals(rows: int, weights: ArrayLike | None, by: ArrayLike | None) -> tuple[Any, np.ndarray]:
+    """Return a function that adds up values by group, and the groups."""
+    w = np.ones(rows) if weights is None else np.asarray(weights, float)
+    labels = np.zeros(rows, int) if by is None else np.asarray(by)
+    for name, column in (("weights", w), ("by", labels)):
+        if column.shape != (rows,):
+            raise ValueError(f"{name} has shape {column.shape}, but X has {rows} rows.")
+    if not np.all(np.isfinite(w)):
+        raise ValueError("weights must be finite numbers; some are NaN or infinite.")
+    groups, member = np.unique(labels, return_inverse=True)
+
+    def total(values: np.ndarray) -> np.ndarray:
+        sums = np.zeros((len(groups), *values.shape[1:]))
+        np.add.at(sums, member, (w * values.T).T)
+        return sums
+
+    return total, groups
+
+
+def _just_below(t: np.ndarray, dtype: str) -> np.ndarray:
+    """Return a smaller number that a model of this dtype can tell apart from t, and from zero."""
+    resolution = np.finfo(dtype)
+    return np.where(t == 0, -np.sqrt(resolution.tiny), t - 4.0 * resolution.eps * np.abs(t))
+
+
+def _probability_level(name: str, value: float) -> float:
+    if not 0 < value < 1:
+        raise ValueError(f"{name} must lie strictly between 0 and 1, not {value!r}.")
+    return float(value)
+
+
+def _key(random_state: int | np.random.RandomState | None) -> Array:
+    return jax.random.key(int(check_random_state(random_state).randint(2**31)))
+
+
+def frame(
+    columns: Mapping[Any, np.ndarray], like: Any, outputs: Sequence[str] | None = None
+) -> pd.DataFrame:
+    """Return columns as a table with the index of `like`, and outputs as a second level."""
+    import pandas as pd
+
+    if isinstance(like, np.ndarray) and like.ndim == 1:
+        index: Any = like
+    else:  # a list has an `index` too, of another kind
+        index = like.index if hasattr(like, "columns") else None
+    if outputs is None:
+        return pd.DataFrame(dict(columns), index=index)
+    parts = {k: pd.DataFrame(v, index=index, columns=list(outputs)) for k, v in columns.items()}
+    return pd.concat(parts, axis=1)
