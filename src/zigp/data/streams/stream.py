@@ -118,9 +118,16 @@ def open_stream(
         raise FileError(f"{source} has {rows} rows: too few for {part[1]} processes.")
     buffer = max(_BUFFER // (8 * len(opened.names) + 8), _SLICES)
     slices = divided(opened.sizes, min(buffer // _SLICES, rows // part[1]))
-    levels = dict(categories) if isinstance(categories, Mapping) else {}
     return Stream(
-        rows, opened.names, opened.groups, part, rows_per_block, opened, levels, slices, buffer
+        rows=rows,
+        names=opened.names,
+        groups=opened.groups,
+        part=part,
+        rows_per_block=rows_per_block,
+        _source=opened,
+        _levels=categories if isinstance(categories, Mapping) else {},
+        _slices=slices,
+        _buffer=buffer,
     )
 
 
