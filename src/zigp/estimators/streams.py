@@ -14,8 +14,6 @@ from zigp.training.devices import Devices
 
 __all__ = ["block_and_step", "feed_of"]
 
-InModelUnits = Callable[[Block], tuple[np.ndarray, np.ndarray, np.ndarray]]
-
 
 def feed_of(
     stream: Stream,
@@ -23,7 +21,7 @@ def feed_of(
     batch: int,
     seed: int,
     dtype: str,
-    in_model_units: InModelUnits,
+    in_model_units: Callable[[Block], tuple[np.ndarray, np.ndarray, np.ndarray]],
     devices: Devices | None,
 ) -> Streamed:
     """Return a stream as data for steps of `batch` rows on all devices together."""

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import islice
+from typing import Any
 
 __all__ = ["prefetched"]
 
@@ -34,16 +34,13 @@ def prefetched[T](items: Generator[T], ahead: int = 2) -> Generator[T]:
     >>> list(prefetched(number**2 for number in range(3)))
     [0, 1, 4]
     """
-
-    def following() -> list[T]:
-        return list(islice(items, 1))
-
+    end: Any = object()
     with closing(items):
         pool = ThreadPoolExecutor(1, thread_name_prefix="zigp-prefetch")
         try:
-            ready = deque(pool.submit(following) for _ in range(ahead))
-            while item := ready.popleft().result():
-                ready.append(pool.submit(following))
-                yield item.pop()
+            ready = deque(pool.submit(next, items, end) for _ in range(ahead))
+            while (item := ready.popleft().result()) is not end:
+                ready.append(pool.submit(next, items, end))
+                yield item
         finally:
             pool.shutdown(cancel_futures=True)

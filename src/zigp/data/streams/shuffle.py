@@ -56,8 +56,8 @@ def filled(
 
     Each is overwritten by the next but one: to touch new memory takes longer than to read rows.
     """
-    most = max((row_counts(slices).sum() for slices in buffers), default=0)
-    memory = cycle([np.empty((most, width)) for _ in range(2)])
+    largest = max((row_counts(slices).sum() for slices in buffers), default=0)
+    memory = cycle(np.empty((2, largest, width)))
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="zigp-stream") as pool:
         for slices in buffers:
             ends = np.cumsum(row_counts(slices))

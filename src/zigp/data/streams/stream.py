@@ -7,6 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -117,9 +118,16 @@ def open_stream(
         raise FileError(f"{source} has {rows} rows: too few for {part[1]} processes.")
     buffer = max(_BUFFER // (8 * len(opened.names) + 8), _SLICES)
     slices = divided(opened.sizes, min(buffer // _SLICES, rows // part[1]))
-    levels = dict(categories) if isinstance(categories, Mapping) else {}
     return Stream(
-        rows, opened.names, opened.groups, part, rows_per_block, opened, levels, slices, buffer
+        rows=rows,
+        names=opened.names,
+        groups=opened.groups,
+        part=part,
+        rows_per_block=rows_per_block,
+        _source=opened,
+        _levels=categories if isinstance(categories, Mapping) else {},
+        _slices=slices,
+        _buffer=buffer,
     )
 
 
@@ -211,8 +219,8 @@ class Stream:
     def _some_slices(self, n: int, rng: np.random.Generator) -> np.ndarray:
         """Return slices from all over the source, for a sample of n rows."""
         mean = self.rows / len(self._slices)
-        read = max(min(_SAMPLED_SLICES * mean, _MOST_READ), _READ_PER_SAMPLED * n)
-        count = min(int(np.ceil(read / mean)), len(self._slices))
+        wanted = max(min(_SAMPLED_SLICES, _MOST_READ / mean), _READ_PER_SAMPLED * n / mean)
+        count = min(int(np.ceil(wanted)), len(self._slices))
         strata = len(self._slices) * np.arange(count + 1) // count
         return self._slices[rng.integers(strata[:-1], strata[1:])]
 
@@ -229,7 +237,7 @@ class Stream:
 
     def digest(self, *sample: np.ndarray) -> str:
         """Return a hash of the metadata and of a sample, which differs where the contents do."""
-        values = [self._source.sizes.tobytes(), *(values.tobytes() for values in sample)]
+        values = [values.tobytes() for values in (self._source.sizes, *sample)]
         return sha256(b"".join([self._source.fingerprint(), *values])).hexdigest()
 
     def read_as(self, table: Table) -> Stream:
@@ -287,17 +295,17 @@ class Stream:
         slices, blocks = rng.permutation(self._share(self.part[0])), self.blocks_per_pass
         buffers = -(-blocks // max(self._buffer // self.rows_per_block, 1))
         first = blocks * np.arange(buffers + 1) // buffers  # block of each buffer
-        edges = row_counts(slices).sum() * np.arange(blocks + 1) // blocks
+        edges = row_counts(slices).sum() * np.arange(blocks + 1) // blocks  # rows of each block
         start = int(np.searchsorted(first, skip, side="right")) - 1
-        rngs = rng.spawn(buffers)[start:]
-        fill = partial(self._source.fill, self._table)
-        rows = filled(fill, cut(slices, edges[first])[start:], len(self.names) + 1)
-        with closing(prefetched(rows, ahead=1)) as read:
-            for number, (buffer, order) in enumerate(zip(read, rngs, strict=True), start):
-                here = (
-                    edges[max(first[number], skip) : first[number + 1] + 1] - edges[first[number]]
-                )
-                for block in shuffled(buffer, here, self.rows_per_block, order):
+        within = [edges[max(a, skip) : b + 1] - edges[a] for a, b in pairwise(first[start:])]
+        filling = filled(
+            partial(self._source.fill, self._table),
+            cut(slices, edges[first])[start:],
+            len(self.names) + 1,
+        )
+        with closing(prefetched(filling, ahead=1)) as ready:
+            for buffer, at, order in zip(ready, within, rng.spawn(buffers)[start:], strict=True):
+                for block in shuffled(buffer, at, self.rows_per_block, order):
                     missing = np.isnan(block[:, -1])
                     block[missing, -1] = 0.0
                     yield Block(block[:, :-1], block[:, -1], 1.0 - missing)
