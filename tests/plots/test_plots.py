@@ -27,7 +27,6 @@ from zigp import (
 from zigp.datasets import simulate_rain, simulate_rain_grid
 from zigp.diagnostics import scores
 from zigp.plots.canvas import colour_scale
-from zigp.plots.checks import _wilson_interval
 from zigp.runtime.session import session
 
 PLACES = ["lat", "lon", "hour"]

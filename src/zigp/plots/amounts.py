@@ -16,9 +16,9 @@ from zigp.plots.canvas import (
     curves,
     draw_data,
     draw_once,
-    legend_above,
     mark_dates,
     next_line,
+    with_legend,
 )
 from zigp.plots.labels import one_per_row, target_label
 
@@ -140,11 +140,12 @@ def means_along(
     few = {"marker": marker, "markersize": 4, "fillstyle": "none"} if len(places) < _FEW else {}
     ax.plot(places, means.to_numpy(), label=label, **line | few)
     draw_once(ax, "zero", ax.axhline, 0.0, color="0.8")
-    ax.set_ylabel(f"mean {target_label(y=values, unit=unit)}")
-    ax.set_xlabel("x" if x.name is None else str(x.name))
+    ax.set(
+        xlabel="x" if x.name is None else str(x.name),
+        ylabel=f"mean {target_label(y=values, unit=unit)}",
+    )
     mark_dates(ax.xaxis, places)
-    legend_above(ax)
-    return ax
+    return with_legend(ax)
 
 
 def observed_vs_predicted(
@@ -178,7 +179,7 @@ def observed_vs_predicted(
     >>> ax.get_ylabel()
     'observed y, mm'
     """
-    truth, mean = _paired(y, predicted)
+    truth, mean = one_per_row(y, y, "y"), one_per_row(predicted, y, "predicted")
     ax = axes_for(ax)
     draw_data(ax, mean, truth, color=SIGNAL, alpha=0.4, markersize=4)
     ends = [min(truth.min(), mean.min()), max(truth.max(), mean.max())]
@@ -231,15 +232,18 @@ def error_distribution(
     >>> ax.get_xlabel()
     'absolute error of y, mm'
     """
-    truth, mean = _paired(y, predicted)
+    truth, mean = one_per_row(y, y, "y"), one_per_row(predicted, y, "predicted")
     if resolution is not None and not resolution > 0:
         raise ValueError(f"resolution must be positive, not {resolution!r}.")
     ax = axes_for(ax)
     size = np.sort(np.abs(mean - truth))
     share = 1.0 - np.arange(len(size)) / len(size)
     ax.plot(size, share, drawstyle="steps-post", label=label, **next_line(ax))
-    ax.set(yscale="log", xlabel=f"absolute error of {target_label(y=y, unit=unit)}")
-    ax.set_ylabel("share with a larger error")
+    ax.set(
+        yscale="log",
+        xlabel=f"absolute error of {target_label(y=y, unit=unit)}",
+        ylabel="share with a larger error",
+    )
     if resolution is None:
         ax.set_xscale("log")
     else:
@@ -247,13 +251,4 @@ def error_distribution(
         draw_once(ax, "resolution", ax.axvline, resolution)
         largest = max(float(np.max(line.get_xdata())) for line in curves(ax))
         ax.set_xlim(0.0, 1.1 * max(largest, resolution))
-    legend_above(ax)
-    return ax
-
-
-def _paired(y: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return observations and predictions as numbers."""
-    truth, mean = np.asarray(y, float), np.asarray(predicted, float)
-    if truth.shape != mean.shape or truth.ndim != 1:
-        raise ValueError(f"y has shape {truth.shape} and predicted {mean.shape}: give one each.")
-    return truth, mean
+    return with_legend(ax)

@@ -30,10 +30,10 @@ __all__ = [
     "draw_once",
     "figure_for",
     "label_outer",
-    "legend_above",
     "mark_dates",
     "next_line",
     "titled",
+    "with_legend",
 ]
 
 Canvas = Figure | SubFigure
@@ -96,8 +96,8 @@ def draw_data(ax: Axes, x: Any, y: Any, **style: Any) -> None:
     ax.plot(x, y, ".", rasterized=len(y) > MOST_VECTORS, **dots)
 
 
-def legend_above(ax: Axes, ncols: int = 3) -> None:
-    """Add a legend above the axes if anything on them is labelled."""
+def with_legend(ax: Axes, ncols: int = 3) -> Axes:
+    """Add a legend above the axes if anything on them is labelled, and return the axes."""
     if ax.get_legend_handles_labels()[1]:
         ax.legend(
             loc="lower left",
@@ -110,6 +110,7 @@ def legend_above(ax: Axes, ncols: int = 3) -> None:
             handletextpad=0.4,
             columnspacing=0.9,
         )
+    return ax
 
 
 def mark_dates(axis: Axis, values: Any) -> None:

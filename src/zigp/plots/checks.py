@@ -18,8 +18,8 @@ from zigp.plots.canvas import (
     axes_for,
     curves,
     draw_once,
-    legend_above,
     next_line,
+    with_legend,
 )
 from zigp.plots.labels import target_label
 
@@ -102,10 +102,14 @@ def draw_reliability(table: pd.DataFrame, name: str, *, label: str | None = None
     span = np.maximum([share - ends[:, 0], ends[:, 1] - share], 0.0)
     ax.errorbar(p, share, span, fmt="none", ecolor=line["color"], elinewidth=0.8, zorder=2)
     ax.plot(p, share, marker="o", markersize=4, label=label, zorder=3, **line)
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    ax.set(xlabel="predicted probability of non-zero", ylabel=f"observed share of non-zero {name}")
-    legend_above(ax)
-    return ax
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+        xlabel="predicted probability of non-zero",
+        ylabel=f"observed share of non-zero {name}",
+    )
+    return with_legend(ax)
 
 
 def pit_histogram(
@@ -180,12 +184,14 @@ def draw_pit(u: np.ndarray, bins: int = 10, *, label: str | None = None, ax: Axe
     draw_once(ax, "chance", ax.axhspan, low, high, color="0.88", zorder=0)
     draw_once(ax, "even", ax.axhline, 1.0)
     ax.stairs(counts / even, edges, linewidth=1.5, label=label, zorder=3, **next_line(ax))
-    ax.set(xlim=(0, 1), xlabel="predicted probability of a lower value")
-    ax.set_ylabel("rows, relative to a flat histogram")
     highest = max(float(np.max(step.get_data().values)) for step in curves(ax))
-    ax.set_ylim(0.0, 1.05 * max(highest, high))
-    legend_above(ax)
-    return ax
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0.0, 1.05 * max(highest, high)),
+        xlabel="predicted probability of a lower value",
+        ylabel="rows, relative to a flat histogram",
+    )
+    return with_legend(ax)
 
 
 def precision_recall(
@@ -249,11 +255,13 @@ def precision_recall(
     ax = axes_for(ax)
     draw_once(ax, "guessing", ax.axhline, on.mean())
     ax.plot(recall, precision, drawstyle="steps-post", label=text, **next_line(ax))
-    ax.set(xlim=(0, 1), ylim=(0, 1.02))
-    ax.set_xlabel(f"recall: share of {_name(y)} ≠ 0 predicted as such")
-    ax.set_ylabel("precision: share of predictions right")
-    legend_above(ax, ncols=2)
-    return ax
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1.02),
+        xlabel=f"recall: share of {_name(y)} ≠ 0 predicted as such",
+        ylabel="precision: share of predictions right",
+    )
+    return with_legend(ax, ncols=2)
 
 
 def bound(
@@ -306,17 +314,11 @@ def bound(
         ax.plot(x, part.bounds_, label=text, zorder=2, **next_line(ax))
     ax.set(xlabel=by, ylabel="bound on log p(y)")
     ax.margins(x=0)
-    _leave_out_the_start(ax)
-    legend_above(ax)
-    return ax
-
-
-def _leave_out_the_start(ax: Axes) -> None:
-    """Begin the vertical axis where the curves are after a twentieth of their steps."""
     paths = [np.asarray(line.get_ydata()) for line in curves(ax)]
-    low, high = min(p[len(p) // 20] for p in paths), max(p.max() for p in paths)
+    low, high = min(path[len(path) // 20] for path in paths), max(path.max() for path in paths)
     if high > low:
         ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
+    return with_legend(ax)
 
 
 def _name(y: Any) -> str:

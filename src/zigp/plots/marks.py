@@ -15,10 +15,10 @@ from matplotlib.colors import ListedColormap
 from matplotlib.ticker import MaxNLocator
 
 from zigp.data.names import is_globe, is_plane
-from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates
+from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates, titled
 from zigp.plots.labels import as_table, is_time, place_columns, place_label, with_unit
 
-__all__ = ["Marks", "add_colour_bar", "dot_size", "upright"]
+__all__ = ["Marks", "dot_size", "draw_group", "upright"]
 
 _FEWEST, _SPARSEST = 4, 2  # coordinates to either side of a lattice, and cells for each place in it
 _MOST_NAMES = 12  # tick labels of coordinates that are text
@@ -167,9 +167,25 @@ def _positions(axis: Axis, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return index, count
 
 
-def add_colour_bar(
-    panels: Sequence[Axes], drawn: Any, scale: Scale, label: str, key: str = "", **style: Any
+def draw_group(
+    drawings: Sequence[tuple[Axes, Any, np.ndarray, str]],
+    scale: Scale,
+    label: str | None,
+    panels: Sequence[Axes] | None = None,
+    size: str = "medium",
+    **bar: Any,
 ) -> None:
-    """Add a colour bar next to panels, with a key to the marks that have no colour."""
-    bar = panels[0].figure.colorbar(drawn, ax=list(panels), extend=scale.extend, **style)
-    bar.set_label(f"{label}\n({key})" if key else label, fontsize="small")
+    """Draw marks with values and titles on axes, and a colour bar for them all if it has a label.
+
+    The bar is placed next to the panels, which are the axes drawn on by default. Its key says what
+    the marks without a colour mean.
+    """
+    for ax, marks, values, title in drawings:
+        drawn = marks.draw(ax, values, scale)
+        if title:
+            titled(ax, title, size)
+    if label is not None and drawn is not None:
+        key = marks.key(np.concatenate([values.ravel() for _, _, values, _ in drawings]), scale)
+        axes = list(panels or [ax for ax, *_ in drawings])
+        colours = ax.figure.colorbar(drawn, ax=axes, extend=scale.extend, **bar)
+        colours.set_label(f"{label}\n({key})" if key else label, fontsize="small")

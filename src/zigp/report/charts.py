@@ -25,7 +25,7 @@ from zigp.estimators.families import LOG_AMOUNTS
 from zigp.plots.canvas import ZERO, Scale
 from zigp.plots.checks import draw_pit, draw_reliability
 from zigp.plots.maps import part_scales
-from zigp.plots.marks import Marks, add_colour_bar, dot_size
+from zigp.plots.marks import Marks, dot_size, draw_group
 from zigp.report.map_data import MapData
 from zigp.report.roles import Roles
 from zigp.report.trial import Evaluation, Trial
@@ -183,10 +183,9 @@ def _map(
     with _drawing():
         figure = Figure(size, layout="compressed")
         ax = figure.subplots()
-        drawn = places.only(maps.place[now]).draw(ax, values[now], scale)
+        draw_group([(ax, places.only(maps.place[now]), values[now], "")], scale, label)
         ax.update_datalim(maps.places)
         ax.autoscale_view()
-        add_colour_bar([ax], drawn, scale, label, places.key(values, scale))
         svg = inline_svg(figure, f"Map: {title}, {maps.labels[maps.first]}")
         box = ax.get_position()
     data = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from datetime import date
 from importlib.metadata import version
@@ -17,13 +18,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.grids import as_cells, is_lattice
 from zigp.data.layout import refuse_too_large
+from zigp.diagnostics.scores import distance_from_uniform
 from zigp.estimators.families import resolution_of
-from zigp.report import summary
+from zigp.plots.labels import value_text
 from zigp.report.charts import draw_charts, draw_maps
 from zigp.report.map_data import chosen_rows, map_data
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, evaluate
-from zigp.report.words import learned, noise
+from zigp.report.words import amount, learned
 from zigp.runtime.atomic import beside
 
 __all__ = ["write_report"]
@@ -95,25 +97,18 @@ def write_report(
     result = evaluate(trial, roles)
     say("Drawing.")
     text = _rendered(
+        model=model,
+        X=table,
+        y=pd.Series(values),
         roles=roles,
-        rows=len(values),
-        zeros=float(np.mean(values == 0)),
-        facts=summary.data_facts(table, values, roles),
+        trial=trial,
+        result=result,
         charts=draw_charts(model, table, values, roles, trial, result),
         maps=_maps(model, table, values, roles),
-        trial=trial,
-        comparisons=summary.comparisons(trial, result),
-        headings=summary.SCORES.values(),
-        scores=summary.score_rows(result),
-        calibration=summary.calibration(result),
+        gaps=_gaps(table[roles.time]) if roles.time else [],
         learned=learned(model, roles),
-        noise=noise(model, roles),
-        findings=model.sanity(),
-        fit=summary.fit_facts(model),
-        errors=summary.largest_errors(result),
-        commands=summary.commands_of(model, command),
-        version=version("zigp"),
-        today=date.today().isoformat(),
+        commands=[getattr(model, "made_by_", {}).get("command"), command],
+        today=date.today(),
     )
     with beside(path) as part:
         part.write_text(text, encoding="utf-8")
@@ -144,6 +139,15 @@ def _name_of(X: Any, y: Any) -> str | None:
     """Return the name of the observations, if they have one."""
     name = y if isinstance(y, str) else getattr(X if y is None else y, "name", None)
     return None if name is None else str(name)
+
+
+def _gaps(column: pd.Series) -> list[tuple[Any, Any]]:
+    """Return neighbouring times that are further apart than usual, if there are few of these."""
+    times = column.drop_duplicates().sort_values(ignore_index=True)
+    steps = times.diff()
+    long = np.flatnonzero(steps > 1.5 * steps.median())
+    few = len(times) > 3 and len(long) <= len(times) // 4
+    return [(times[i - 1], times[i]) for i in long] if few else []
 
 
 def _maps(model: Any, X: pd.DataFrame, y: np.ndarray, roles: Roles) -> dict[str, Any] | None:
@@ -179,4 +183,8 @@ def _rendered(**content: Any) -> str:
         for name in ("report.css", "maps.js", "report.html")
     )
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    return environment.from_string(page).render(**content, css=Markup(css), js=Markup(js))
+    environment.filters.update(
+        amount=amount, command=shlex.join, distance=distance_from_uniform, text=value_text
+    )
+    template = environment.from_string(page)
+    return template.render(**content, css=Markup(css), js=Markup(js), version=version("zigp"))

@@ -115,9 +115,7 @@ class Roles:
 def _kinds(model: Any) -> dict[str, str]:
     """Return what each column of the model holds: number, time or category."""
     table = getattr(model, "table_", None)
-    if table is not None:
-        return {name: column.kind for name, column in table.columns.items()}
-    return {str(name): "number" for name in getattr(model, "feature_names_in_", ())}
+    return {} if table is None else {name: one.kind for name, one in table.columns.items()}
 
 
 def _time(kinds: dict[str, str]) -> str | None:
@@ -129,7 +127,7 @@ def _time(kinds: dict[str, str]) -> str | None:
 def _degrees(model: Any) -> tuple[str, str] | None:
     """Return longitude and latitude if the model measures distances over the globe."""
     layout = getattr([*model.parts_.values()][-1], "layout_", None)
-    if layout is None or layout.latlon is None or not _kinds(model):
-        return None
     names = list(_kinds(model))
+    if layout is None or layout.latlon is None or not names:
+        return None
     return names[layout.latlon[1]], names[layout.latlon[0]]

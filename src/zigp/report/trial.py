@@ -127,7 +127,7 @@ class Trial:
 class Evaluation:
     """Scores of the models of a trial, and the calibration and the largest errors of ours."""
 
-    scores: dict[str, dict[str, float]]
+    scores: pd.DataFrame  # a row for each model
     reliability: pd.DataFrame
     pit: np.ndarray
     mean: np.ndarray  # predicted by our model at the trial's rows
@@ -139,7 +139,7 @@ def evaluate(trial: Trial, roles: Roles) -> Evaluation:
     model, X, y = trial.models[trial.ours], trial.X, trial.y
     resolution, lowest = resolution_of(y), 0.0 if np.all(y >= 0) else -np.inf
     zeros = scores.amount_scores(y, np.zeros_like(y), resolution)
-    table = {"Always zero": {name: zeros[name] for name in ("rmse", "mae", "f1", "accuracy")}}
+    table = {"Always zero": {k: zeros[k] for k in ("rmse", "mae", "f1", "accuracy")}}
     for name, one in trial.models.items():
         table[name] = score_table(one, X[list(one.feature_names_in_)], y, resolution)
     mean = np.maximum(model.predict(X), lowest)
@@ -157,7 +157,7 @@ def evaluate(trial: Trial, roles: Roles) -> Evaluation:
     if hasattr(model, "prob_on"):
         worst["support"] = model.prob_on(rows)
     return Evaluation(
-        table,
+        pd.DataFrame(table).T,
         reliability(model, X, y, tol=0.5 * resolution),
         scores.pit(y, lambda t: model.prob_below(X, t), resolution),
         mean,

@@ -14,7 +14,7 @@ from zigp.gp.latent import LatentGP
 from zigp.report.roles import Roles
 from zigp.runtime.session import entry_point
 
-__all__ = ["amount", "learned", "noise"]
+__all__ = ["amount", "learned"]
 
 _UNITS = {name: f"{name}s" for name in ("hour", "day", "week", "month", "year")}
 _LONG = 20.0  # times the extent of the data, from which on a function is practically constant
@@ -26,14 +26,7 @@ def amount(value: float, unit: str = "") -> str:
     >>> amount(1234.5), amount(0.012345, "mm"), amount(3.0)
     ('1,230', '0.0123 mm', '3')
     """
-    if value == 0 or not np.isfinite(value):
-        text = f"{value:g}"
-    elif abs(value) >= 100:
-        digits = 2 - int(np.floor(np.log10(abs(value))))
-        text = f"{round(value, digits):,.0f}"
-    else:
-        text = f"{float(f'{value:.3g}'):.10g}"
-    return f"{text} {unit}".strip()
+    return f"{float(f'{value:.3g}'):,.10g} {unit}".strip()
 
 
 @entry_point
@@ -128,32 +121,3 @@ def _is_time(model: Any, name: str) -> bool:
 def _half(kernel: Stationary) -> float:
     """Return the distance, in length-scales, at which the correlation is one half."""
     return float(brentq(lambda r: float(kernel.correlation(jnp.asarray(r * r))) - 0.5, 1e-6, 50.0))
-
-
-def noise(model: Any, roles: Roles) -> str:
-    """Return a sentence on how observations scatter around the signal."""
-    part = [*model.parts_.values()][-1]
-    learned = getattr(part, "noise_", None)
-    target, unit = roles.target, roles.unit
-    match {"sd": float(part.noise_sd_)} if learned is None else learned:
-        case {"off_sd": off, "on_sd": on}:
-            return (
-                f"Observations scatter by about {amount(off, unit)} where {target} is off and by "
-                f"{amount(on, unit)} where it is fully on."
-            )
-        case {"sd": sd}:
-            return f"Observations scatter by about {amount(sd, unit)} around the signal."
-        case {"log_sd": sd}:
-            factor = amount(float(np.exp(sd)))
-            return (
-                f"Where {target} is not zero, two of three observations are within a factor of "
-                f"{factor} of the typical amount."
-            )
-        case {"shape": shape}:
-            share = float(1.0 / np.sqrt(shape))
-            return f"Where {target} is not zero, it scatters by {share:.0%} of its mean."
-        case {"dispersion": r}:
-            sd = float(np.sqrt(10.0 + 100.0 / r))
-            return f"Counts around a mean of 10 have a standard deviation of {amount(sd)}."
-        case _:
-            return "Counts scatter like Poisson counts."
