@@ -162,7 +162,7 @@ def _estimator(
 def _continued(
     start: Path,
     model: str,
-    columns: Columns,
+    columns: ColumnRoles,
     settings: Mapping[str, Any],
     typed: Collection[str],
 ) -> Any:

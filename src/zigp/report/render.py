@@ -107,7 +107,7 @@ def write_report(
         maps=_maps(model, table, values, roles),
         gaps=_gaps(table[roles.time]) if roles.time else [],
         learned=learned(model, roles),
-        commands=[getattr(model, "made_by_", {}).get("command"), command],
+        commands=[getattr(model, "origin_", {}).get("command"), command],
         today=date.today(),
     )
     with beside(path) as part:
