@@ -15,7 +15,7 @@ from zigp.data.columns import column_kind
 from zigp.data.names import is_globe, places_among
 from zigp.data.tables import FileError, as_dates, check_columns, numbers_in, read, typed
 
-__all__ = ["ColumnRoles", "Data", "as_fitted", "as_written", "read_data"]
+__all__ = ["ColumnRoles", "Data", "as_fitted", "by_output", "read_data", "with_columns"]
 
 
 @dataclass(frozen=True)
@@ -150,11 +150,34 @@ def as_fitted(path: Path | str, table: pd.DataFrame, model: Any) -> pd.DataFrame
     return typed(table, kinds, gaps=False)
 
 
-def as_written(table: pd.DataFrame, X: pd.DataFrame, out: str) -> pd.DataFrame:
-    """Return a table as it is written: in Parquet, what a model reads as numbers is numbers."""
-    if not out.lower().endswith(".parquet") or "decimal" not in table.attrs:
-        return table
-    return pd.DataFrame({**table, **X.select_dtypes("number")})
+def by_output(columns: Mapping[str, np.ndarray], model: Any) -> dict[str, np.ndarray]:
+    """Return columns [rows, P] of several outputs as one column for each output."""
+    outputs = getattr(model, "_output_names", None)
+    if outputs is None:
+        return dict(columns)
+    return {
+        f"{name}_{output}": values[:, p]
+        for name, values in columns.items()
+        for p, output in enumerate(outputs)
+    }
+
+
+def with_columns(
+    path: Path | str,
+    table: pd.DataFrame,
+    X: pd.DataFrame,
+    new: Mapping[str, np.ndarray],
+    out: str,
+) -> pd.DataFrame:
+    """Return a table with new columns; in Parquet, what a model reads as numbers is numbers."""
+    if taken := [name for name in new if name in table.columns]:
+        raise FileError(
+            f"{path} has a column {taken[0]!r} already, which the prediction would be called: "
+            "rename it, or put a --prefix before what is predicted."
+        )
+    if out.lower().endswith(".parquet") and "decimal" in table.attrs:
+        table = pd.DataFrame({**table, **X.select_dtypes("number")})
+    return pd.concat([table, pd.DataFrame(dict(new), table.index)], axis=1)
 
 
 def _from_lattice(path: Path | str, dataset: Any, roles: ColumnRoles) -> Data:

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from zigp import load
+from zigp.cli.data import ColumnRoles, read_data
 from zigp.cli.errors import using
 from zigp.cli.options import (
     DATA,
@@ -19,6 +21,8 @@ from zigp.cli.options import (
     use_device,
 )
 from zigp.cli.printing import tell
+from zigp.data.tables import FileError, check_writable
+from zigp.report import Roles, write_report
 
 
 def report(
@@ -48,13 +52,18 @@ def report(
 
     Example: zigp report rain.zigp --data rain.csv --out report.html
     """
-    from zigp.cli.reporting import report_file
-
     use_device(device)
     say = partial(tell, quiet=quiet)
+    check_writable(out, force, (".html", ".htm"))
     with using(model):
-        report_file(
-            model, data, out, target=target, space=listed(space), time=time, quick=quick,
-            verbose=not quiet, force=force, command=typed_words(), say=say,
+        fitted = load(model)
+        roles = Roles.of(fitted, target=target, space=listed(space) or None, time=time)
+        if not target and not fitted.units_:
+            raise FileError(f"{model} does not record its target: name it with --target.")
+        rows = read_data(data, ColumnRoles(roles.target), like=fitted)
+        say(*rows.notes)
+        write_report(
+            fitted, rows.X, rows.y, out,
+            roles=roles, quick=quick, verbose=not quiet, command=typed_words(), say=say,
         )  # fmt: skip
     say(f"Report: {out}")

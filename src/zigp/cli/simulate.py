@@ -3,10 +3,15 @@
 from pathlib import Path
 from typing import Annotated
 
+import pandas as pd
 import typer
 
+from zigp import load
+from zigp.cli.data import as_fitted, by_output, with_columns
 from zigp.cli.errors import using
 from zigp.cli.options import Debug, Force
+from zigp.data.tables import TABLES, FileError, check_writable, read, writing
+from zigp.datasets import simulate_rain
 
 
 def simulate(
@@ -28,16 +33,27 @@ def simulate(
 
     Example: zigp simulate --out rain.csv
     """
-    from zigp.cli.predicting import draw_to_file
-    from zigp.data.tables import TABLES, check_writable, writing
-    from zigp.datasets import simulate_rain
-
     if (model is None) != (data is None):
-        raise ValueError("--model and --data go together: draw from the one at rows of the other.")
+        raise ValueError("--model and --data go together: draw from the model at rows of the data.")
     check_writable(out, force, TABLES)
-    if model is not None and data is not None:
+    if model is None or data is None:
+        table = simulate_rain(stations, hours, seed)
+    else:
         with using(model):
-            draw_to_file(model, data, out, draws, seed, force)
-        return
+            table = _draws(model, data, out, draws, seed)
     with writing(out, force) as file:
-        file.add(simulate_rain(stations, hours, seed))
+        file.add(table)
+
+
+def _draws(model: Path, data: Path, out: str, draws: int, seed: int) -> pd.DataFrame:
+    """Return a table with a column for each joint draw at its rows."""
+    fitted = load(model)
+    if not hasattr(fitted, "sample"):
+        raise ValueError(f"{model} holds a {type(fitted).__name__}, which has no amounts to draw.")
+    table = read(data)
+    if not isinstance(table, pd.DataFrame):
+        raise FileError(f"{data} is a lattice: draws from a model need a table.")
+    X = as_fitted(data, table, fitted)
+    drawn = fitted.sample(X, draws, random_state=seed)
+    new = by_output({f"draw_{i + 1}": one for i, one in enumerate(drawn)}, fitted)
+    return with_columns(data, table, X, new, out)
