@@ -690,7 +690,7 @@ def test_a_full_disk_leaves_no_file(zigp, tmp_path, monkeypatch):
 def test_too_little_memory_is_reported_as_such(zigp, monkeypatch, error):
     """Of a device too, and while a model is in use, whose file is not to blame."""
     full = error("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.")
-    monkeypatch.setattr("zigp.load", Mock(side_effect=full))
+    monkeypatch.setattr("zigp.cli.predict.load", Mock(side_effect=full))
     code, _, err = zigp(PREDICT)
     assert code == 1
     assert err.strip() == "Out of memory. Give fewer rows, --inducing less, or a --batch-size."

@@ -340,3 +340,18 @@ print("done")
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=240, check=True
     )
     assert done.stdout == "done\n"
+
+
+@pytest.mark.slow
+def test_a_restart_that_fails_leaves_the_others_as_they_are():
+    from zigp.training import train_restarts
+
+    models, (cells, _) = [random_zigp(seed) for seed in (7, 8, 9)], masked()
+    m = models[1].latents["f"].q_mean
+    models[1] = eqx.tree_at(lambda m: m.latents["f"].q_mean, models[1], np.full_like(m, np.nan))
+    fits = train_restarts(models, cells, Settings(steps=60, tol=0.0))
+    assert [fit.failed for fit in fits] == [False, True, False]
+    assert "stopped being finite" in fits[1].stopped
+    for fit in (fits[0], fits[2]):
+        assert len(fit.bounds) == 60
+        assert fit.bounds[-1] > fit.bounds[0]
