@@ -13,7 +13,7 @@ import pandas as pd
 from zigp.cli.options import listed
 from zigp.data.columns import column_kind
 from zigp.data.names import is_globe, places_among
-from zigp.data.tables import FileError, as_dates, check_columns, numbers_in, read, typed
+from zigp.data.tables import FileError, as_dates, check_columns, read, typed
 
 __all__ = ["ColumnRoles", "Data", "as_fitted", "by_output", "read_data", "with_columns"]
 
@@ -43,9 +43,8 @@ class ColumnRoles:
 
     def kind(self, name: str) -> str:
         """Return what an input holds, as a Table calls it."""
-        if name in self.categories:
-            return "category"
-        return "time" if name == self.time else "number"
+        kinds = {self.time: "time"} | dict.fromkeys(self.categories, "category")
+        return kinds.get(name, "number")
 
     def of_group(self, name: str) -> list[str]:
         """Return the columns of a group: of space, of time, or those that its name lists."""
@@ -87,7 +86,11 @@ def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
         names = roles.named or [str(c) for c in table.columns if c != roles.target]
         if not roles.named:
             notes.append(f"No inputs were named: all other columns are used, {', '.join(names)}.")
-        X = _as_named(path, table, {name: roles.kind(name) for name in names}, roles.target)
+        if not names:
+            raise FileError(
+                f"{path} has no column but {roles.target!r}: there is nothing to learn."
+            )
+        X = typed(table, {name: roles.kind(name) for name in names}, gaps=False)
         notes += _notes_on_dates(table, X)
     observed = y.notna()
     if not observed.any():
@@ -100,30 +103,6 @@ def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
             f"Every {roles.target} is {values[0]:g}: there is nothing to tell rows apart by."
         )
     return Data(X[observed], values, tuple(notes))
-
-
-def _as_named(
-    path: Path | str, table: pd.DataFrame, kinds: Mapping[str, str], target: str
-) -> pd.DataFrame:
-    """Return the inputs that options name, or an error that says which option is missing."""
-    if not kinds:
-        raise FileError(f"{path} has no column but {target!r}: there is nothing to learn.")
-    try:
-        return typed(table, kinds, gaps=False)
-    except FileError:
-        for name in [name for name, kind in kinds.items() if kind == "number"]:
-            values, numbers = numbers_in(table, name)
-            if column_kind(values.dtype) == "time":
-                raise FileError(
-                    f"Column {name!r} of {path} holds times: name it with --time."
-                ) from None
-            if len(values := values.dropna()) and numbers.isna().all():
-                raise FileError(
-                    f"Column {name!r} of {path} holds no numbers but, for example, "
-                    f"{str(values.iloc[0])[:60]!r}. Name it with --time if these are times, with "
-                    "--category if they are levels, or name the columns to learn from."
-                ) from None
-        raise
 
 
 def _notes_on_dates(table: pd.DataFrame, X: pd.DataFrame) -> list[str]:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 
 from zigp.data.columns import column_kind
 from zigp.data.names import places_among
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 __all__ = [
     "Cells",
@@ -45,8 +42,7 @@ class Cells:
 
 def is_lattice(X: Any) -> bool:
     """Return whether X is a DataArray or a Dataset."""
-    xr = sys.modules.get("xarray")  # X cannot be either unless xarray is imported
-    return xr is not None and isinstance(X, (xr.DataArray, xr.Dataset))
+    return isinstance(X, (xr.DataArray, xr.Dataset))
 
 
 def as_cells(X: Any, y: Any, weight: Any = None, exposure: Any = None) -> Cells:
@@ -120,7 +116,11 @@ def axes_of(array: Any, wanted: Sequence[str] | None = None) -> dict[str, pd.Dat
             for name, one in array.coords.items()
             if one.dims == (dim,) and (wanted is None or name in wanted or name == dim)
         }
-        usable = {name: one for name, one in along.items() if _is_usable(one)}
+        usable = {
+            name: one
+            for name, one in along.items()
+            if one.dtype != bool and column_kind(one.dtype) in ("number", "time")
+        }
         names = _own(str(dim), usable) if wanted is None else [n for n in usable if n in wanted]
         if not size:
             raise ValueError(f"Dimension {dim!r} is empty: it has no places.")
@@ -151,11 +151,7 @@ def _coordinate(array: Any) -> pd.Series:
                 "them with xarray's .convert_calendar('standard')."
             )
         index = index.to_datetimeindex(unsafe=True, time_unit="us")
-    return pd.Series(index)
-
-
-def _is_usable(values: pd.Series) -> bool:
-    return values.dtype != bool and column_kind(values.dtype) in ("number", "time")
+    return pd.Series(index.to_numpy())
 
 
 def _own(dim: str, usable: Mapping[str, pd.Series]) -> list[str]:

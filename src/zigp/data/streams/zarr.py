@@ -14,7 +14,7 @@ from zigp.data.grids import axes_of
 from zigp.data.streams.sources import check_rows
 from zigp.data.tables.addresses import Location
 from zigp.data.tables.errors import FileError, file_errors
-from zigp.data.tables.sizes import refuse_beyond_memory, refuse_large_chunks, refuse_many_chunks
+from zigp.data.tables.reading import refuse_beyond_memory, refuse_large_chunks, refuse_many_chunks
 
 if TYPE_CHECKING:
     import pandas as pd

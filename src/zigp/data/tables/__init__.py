@@ -3,7 +3,7 @@
 from zigp.data.tables.addresses import locate
 from zigp.data.tables.errors import FileError, check_columns
 from zigp.data.tables.reading import LATTICE_KINDS, read, read_parts
-from zigp.data.tables.values import as_dates, numbers_in, typed
+from zigp.data.tables.values import as_dates, typed
 from zigp.data.tables.writing import (
     LATTICES,
     TABLES,
@@ -23,7 +23,6 @@ __all__ = [
     "check_columns",
     "check_writable",
     "locate",
-    "numbers_in",
     "read",
     "read_parts",
     "typed",

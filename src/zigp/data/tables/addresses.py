@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -14,9 +14,9 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from zigp.data.tables.errors import FileError, file_errors
 
-__all__ = ["ENDINGS", "Location", "begins", "is_zarr", "locate", "unpacked"]
+__all__ = ["Location", "begins", "is_zarr", "locate", "unpacked"]
 
-ENDINGS = (".parquet", ".parq", ".pq")  # of the files of a table in a folder
+_ENDINGS = (".parquet", ".parq", ".pq")  # of the files of a table in a folder
 _ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")  # files that mark a Zarr folder
 _MAGIC = {b"PAR1": "parquet", b"\x89HDF\r\n\x1a\n": "netcdf"} | {
     b"CDF" + version: "netcdf" for version in (b"\1", b"\2", b"\5")
@@ -37,20 +37,10 @@ class Location:
     buffer: int = 2**18  # bytes of each column that are read at once
 
     def parquet(self, name: str, footer: Any = None) -> Any:
-        """Open one of the files; its contents are read on demand."""
+        """Open one of the files; what is in it is read on demand."""
         return pq.ParquetFile(
             self.open(name), metadata=footer, buffer_size=self.buffer, pre_buffer=False
         )
-
-    @contextmanager
-    def reading(self, name: str) -> Iterator[Any]:
-        """Open one of the files, close it in the end, and let errors name it."""
-        with file_errors("read", name):
-            file = self.parquet(name)
-            try:
-                yield file
-            finally:
-                file.close(force=True)
 
 
 def locate(source: str | Path) -> Location:
@@ -98,11 +88,11 @@ def _tables(folder: str, files: list[str]) -> tuple[str, ...]:
     tables = [
         name
         for name in files
-        if name.lower().endswith(ENDINGS) and not Path(name).name.startswith((".", "_"))
+        if name.lower().endswith(_ENDINGS) and not Path(name).name.startswith((".", "_"))
     ]
     if not tables:
         raise FileError(
-            f"{folder} is a folder that has no files that end in {', '.join(ENDINGS)}, and is no "
+            f"{folder} is a folder that has no files that end in {', '.join(_ENDINGS)}, and is no "
             "Zarr lattice: name the folder of a table's files, or one file."
         )
     return tuple(sorted(tables))

@@ -21,17 +21,17 @@ __all__ = ["csv_parts", "line_of"]
 
 _LONGEST_LINE = 1 << 26  # bytes: a small gzipped file could fill all memory
 _TEXT = {pa.string(): pd.StringDtype()}
-_DECIMAL_COMMA, _DECIMAL_POINT = (
-    re.compile(rf"[+-]?\d*{sign}\d+([eE][+-]?\d+)?") for sign in (",", r"\.")
-)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
+_ROWS = 1 << 16  # in which decimal commas are looked for, where ; is the delimiter
 
 
 def csv_parts(path: Path, rows: int) -> Iterator[pd.DataFrame]:
     """Yield a CSV file as frames of text of at most so many rows, every field as it stands.
 
-    The index counts the rows of the file. `attrs` name the file and the sign of decimals.
+    The index counts the rows of the file. `attrs` name the file and the sign of decimals, which is
+    a comma if some of the first rows have one and fields end in semicolons.
     """
-    start, decimal, points = 0, ".", False
+    start = 0
     with file_errors("read", path), unpacked(path) as file:
         delimiter, records = _records(path, file)
         line, header = next(records, (0, []))
@@ -39,17 +39,11 @@ def csv_parts(path: Path, rows: int) -> Iterator[pd.DataFrame]:
             raise FileError(f"{path} is empty: it needs a line of column names, and rows.")
         names = [name.strip() for name in header]
         check_names(f"{path}, line {line}", names)
-        while texts := list(chain.from_iterable(f for _, f in islice(records, rows))):
-            if delimiter == ";" and decimal == ".":
-                comma = next((i for i, t in enumerate(texts) if _DECIMAL_COMMA.fullmatch(t)), None)
-                if comma is not None and points:
-                    line = line_of(path, start + comma // len(names))
-                    raise FileError(
-                        f"{path}, line {line} has a decimal comma, but numbers before it have "
-                        "decimal points. Write all numbers alike."
-                    )
-                decimal = "." if comma is None else ","
-                points = points or any(map(_DECIMAL_POINT.fullmatch, texts))
+        head = list(islice(records, _ROWS))
+        fields = (text for _, texts in head * (delimiter == ";") for text in texts)
+        decimal = "," if any(map(_DECIMAL_COMMA.fullmatch, fields)) else "."
+        records = chain(head, records)
+        while texts := list(chain.from_iterable(texts for _, texts in islice(records, rows))):
             columns = [pa.array(texts[i :: len(names)], pa.string()) for i in range(len(names))]
             frame = pa.table(columns, names).to_pandas(types_mapper=_TEXT.get)
             frame.index += start

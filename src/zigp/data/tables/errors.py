@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -48,11 +49,8 @@ def check_names(place: str, names: Sequence[str]) -> None:
     """Raise an error if a column has no name, or the name of another column."""
     if "" in names:
         raise FileError(f"{place}: column {names.index('') + 1} has no name. Name it or remove it.")
-    earlier = set[str]()
-    for name in names:
-        if name in earlier:
-            raise FileError(f"{place}: there are two columns {name!r}. Rename or remove one.")
-        earlier.add(name)
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise FileError(f"{place}: there are two columns {twice[0]!r}. Rename or remove one.")
 
 
 def check_columns(

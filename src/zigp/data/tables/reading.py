@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import h5py  # type: ignore[import-untyped]
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
+import xarray as xr
 
 from zigp.data.tables.addresses import Location, begins, locate
 from zigp.data.tables.csv import csv_parts
 from zigp.data.tables.errors import FileError, check_names, file_errors
-from zigp.data.tables.sizes import refuse_beyond_memory, refuse_large
 
-if TYPE_CHECKING:
-    import xarray as xr
-
-__all__ = ["LATTICE_KINDS", "read", "read_parts"]
+__all__ = [
+    "LATTICE_KINDS",
+    "read",
+    "read_parts",
+    "refuse_beyond_memory",
+    "refuse_large_chunks",
+    "refuse_many_chunks",
+]
 
 LATTICE_KINDS = ("netcdf", "zarr")
 
 _ROWS = 1 << 16  # of CSV that are parsed at once
 _CELL = 8  # bytes of a number, or of a pointer to a text
+_SHARE = 0.5  # of the memory: data are needed again as numbers of another type
+_MOST_CHUNKS = 10_000_000
 # The types of Parquet that pandas' older ones cannot hold beside gaps, which a later part can have.
 _DTYPES: tuple[Any, ...] = (
     *(pd.BooleanDtype(), pd.Int8Dtype(), pd.Int16Dtype(), pd.Int32Dtype(), pd.Int64Dtype()),
@@ -43,7 +52,8 @@ def read(path: Path | str, lazy: bool = False) -> pd.DataFrame | xr.Dataset:
         if location.kind in LATTICE_KINDS:
             return _dataset(location, lazy)
         parts, sizes = list[pd.DataFrame](), Counter[Any]()
-        for part in _parts(location, None):
+        parquet = location.kind == "parquet"
+        for part in _parquet_parts(location, None) if parquet else csv_parts(Path(path), _ROWS):
             parts.append(part)
             sizes.update(part.memory_usage(index=False).to_dict())
             refuse_large(location.address, sizes)
@@ -61,24 +71,22 @@ def read_parts(path: Path | str, rows: int) -> Iterator[pd.DataFrame]:
     location = locate(path)
     if location.kind in LATTICE_KINDS:
         raise FileError(f"{path} is a lattice ({location.kind}), which has no rows: give a table.")
-    return _parts(location, rows)
+    parquet = location.kind == "parquet"
+    return _parquet_parts(location, rows) if parquet else csv_parts(Path(path), rows)
 
 
 def _dataset(location: Location, lazy: bool) -> xr.Dataset:
-    import xarray as xr
-
-    address = location.address
-    engine = None if location.kind == "zarr" else _engine(Path(address))
+    if location.kind == "zarr":
+        how: dict[str, Any] = {"engine": "zarr", "consolidated": False}
+    else:
+        how = {"engine": _engine(Path(location.address))}
     refuse_beyond_memory(location, lazy=lazy)
     # Without dask a lazy dataset is at least not read before it is used.
     chunks: Any = {} if lazy and find_spec("dask") else None
-    if engine is None:
-        dataset = xr.open_zarr(address, chunks=chunks, consolidated=False)
-    else:
-        dataset = xr.open_dataset(Path(address), engine=engine, chunks=chunks)
+    dataset = xr.open_dataset(location.address, chunks=chunks, **how)
     if not dataset.variables:
         dataset.close()
-        raise FileError(f"{address} has no variables outside of groups: save them at top.")
+        raise FileError(f"{location.address} has no variables outside of groups: save them at top.")
     if lazy:
         return dataset
     with dataset:
@@ -91,21 +99,13 @@ def _engine(path: Path) -> Any:
         raise FileError(f"{path} is NetCDF of the kind CDF-5: convert it with nccopy -k nc4.")
     if begins(path, b"CDF"):
         return "scipy"
-    import h5py  # type: ignore[import-untyped]
-
     with h5py.File(path) as file:  # raises an error if it is damaged; h5netcdf would raise two
         list(file.values())
     return "h5netcdf"
 
 
-def _parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
-    """Return a table in parts of so many rows; if None, of those that are best read at once."""
-    if location.kind == "csv":
-        return csv_parts(Path(location.address), rows or _ROWS)
-    return _parquet_parts(location, rows)
-
-
 def _parquet_parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
+    """Yield the files of a table in parts of so many rows; if None, each file as a whole."""
     schema, count = _common_schema(location)
     if not count:
         raise FileError(f"{location.address} has columns but no rows: there is nothing to use.")
@@ -114,7 +114,7 @@ def _parquet_parts(location: Location, rows: int | None) -> Iterator[pd.DataFram
         refuse_large(location.address, dict.fromkeys(schema.names, _CELL * count), in_blocks)
     for name in location.files:
         start = 0
-        with location.reading(name) as file:
+        with file_errors("read", name), location.parquet(name) as file:
             for batch in [file.read()] if rows is None else file.iter_batches(batch_size=rows):
                 part = (
                     pa.table(batch)
@@ -135,7 +135,7 @@ def _common_schema(location: Location) -> tuple[Any, int]:
     """Return the names and types of a table's columns, common to its files, and count its rows."""
     schemas, count = list[Any](), 0
     for name in location.files:
-        with location.reading(name) as file:
+        with file_errors("read", name), location.parquet(name) as file:
             names = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
             check_names(name, names)
             schemas.append(pa.schema([file.schema_arrow.field(n) for n in names]))
@@ -151,3 +151,76 @@ def _common_schema(location: Location) -> tuple[Any, int]:
         raise FileError(
             f"{location.address}: {error}. Write all files with the same types."
         ) from error
+
+
+# ---------------------------------------------------------------------------------------------
+# Sizes. Cells that were never written, and values that repeat, take hardly any room in a file: one
+# of a few KB can be of any size when it is read.
+
+
+def refuse_large(address: str, sizes: Mapping[str, int], advice: str = "") -> None:
+    """Raise an error if columns, or arrays, of so many bytes do not fit into memory together."""
+    if (total := sum(sizes.values())) > (room := _room()):
+        name = max(sizes, key=lambda name: sizes[name])
+        raise FileError(
+            f"{address} takes {_giga(total)} GB or more, of which {_giga(sizes[name])} GB in "
+            f"{name!r}; {_giga(room)} GB is the most that is read at once on this machine. Check "
+            f"whether it is meant to be so large, or cut out a part{advice}."
+        )
+
+
+def refuse_beyond_memory(location: Location, *, lazy: bool = False) -> None:
+    """Raise an error if a lattice does not fit into memory; of a lazy one, its axes."""
+    sizes = {
+        name: prod(shape) * width
+        for name, (shape, width) in _arrays(location).items()
+        if not lazy or len(shape) == 1
+    }
+    in_blocks = ", or read it block by block (zigp fit --stream)"
+    refuse_large(location.address, sizes, in_blocks * (location.kind == "zarr" and not lazy))
+
+
+def refuse_many_chunks(address: str, count: int) -> None:
+    if count > _MOST_CHUNKS:
+        raise FileError(
+            f"{address} claims {count:.3g} chunks, more than can be kept track of: save it in "
+            "fewer and larger ones."
+        )
+
+
+def refuse_large_chunks(address: str, held: int) -> None:
+    """Raise an error if a chunk takes more memory, while it is read, than there is."""
+    if held > (room := _room()):
+        raise FileError(
+            f"{address} has a chunk that takes {_giga(held)} GB while it is read; {_giga(room)} GB "
+            "is the most that is read at once on this machine. Save it in smaller chunks."
+        )
+
+
+def _arrays(location: Location) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Return the shape, and the bytes of a cell, of each array at the top of a lattice."""
+    if location.kind == "zarr":
+        import zarr
+
+        arrays = zarr.open_group(location.address, mode="r").arrays()
+        return {name: (one.shape, one.dtype.itemsize) for name, one in arrays}
+    if begins(Path(location.address), b"CDF"):  # in which every cell takes its room
+        return {}
+    with h5py.File(location.address) as file:
+        return {
+            name: (one.shape, one.dtype.itemsize)
+            for name, one in file.items()
+            if isinstance(one, h5py.Dataset) and one.shape is not None
+        }
+
+
+def _room() -> float:
+    """Return the bytes that data may take, a share of the machine's memory, if it is known."""
+    try:
+        return _SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return float("inf")
+
+
+def _giga(size: float) -> str:
+    return f"{size / 1e9:.3g}"

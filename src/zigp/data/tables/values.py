@@ -10,9 +10,9 @@ import pandas as pd
 
 from zigp.data.columns import column_kind
 from zigp.data.tables.csv import line_of
-from zigp.data.tables.errors import FileError, check_columns
+from zigp.data.tables.errors import FileError
 
-__all__ = ["as_dates", "numbers_in", "typed"]
+__all__ = ["as_dates", "typed"]
 
 _MISSING = ["", "NA", "NaN", "nan", "null", "None"]  # the texts of CSV that stand for gaps
 _TRUTHS = {"true": 1.0, "false": 0.0}
@@ -28,7 +28,6 @@ def typed(frame: pd.DataFrame, kinds: Mapping[str, str], *, gaps: bool = True) -
     those of mixed zones are in UTC. Levels are named by their text. Unless `gaps` are allowed, an
     empty cell is an error.
     """
-    check_columns(frame.attrs.get("file", "The table"), frame.columns, kinds)
     columns = {}
     for name, kind in kinds.items():
         columns[name] = _CONVERSIONS[kind](frame, name)
@@ -41,15 +40,6 @@ def typed(frame: pd.DataFrame, kinds: Mapping[str, str], *, gaps: bool = True) -
                 "these rows or the column."
             )
     return pd.DataFrame(columns, index=frame.index)
-
-
-def numbers_in(frame: pd.DataFrame, name: str) -> tuple[pd.Series, pd.Series]:
-    """Return a column, with gaps where values are missing, and its numbers, with gaps elsewhere."""
-    values = _values(frame, name)
-    numbers = _parsed(frame, values)
-    if values.notna().any() and numbers.isna().all():
-        numbers = _texts(values).str.lower().map(_TRUTHS).astype(float)
-    return values, numbers
 
 
 def as_dates(numbers: pd.Series) -> pd.Series:
@@ -70,9 +60,17 @@ def _levels(frame: pd.DataFrame, name: str) -> pd.Series:
 
 
 def _numbers(frame: pd.DataFrame, name: str) -> pd.Series:
-    values, numbers = numbers_in(frame, name)
+    values = _values(frame, name)
+    numbers, present = _parsed(frame, values), values.notna()
     what = "is not a number. Correct it, or leave it empty where there is none."
-    _refuse(frame, name, numbers.isna() & values.notna(), what)
+    if present.any() and numbers.isna().all():
+        numbers = _texts(values).str.lower().map(_TRUTHS).astype(float)
+        if numbers.isna().all():
+            what = (
+                "is not a number, nor is any other in the column. Correct them, leave the column "
+                "out, or name it with --time if they are times, with --category if they are levels."
+            )
+    _refuse(frame, name, numbers.isna() & present, what)
     what = "is not finite. Correct it, or leave it empty where there is no number."
     _refuse(frame, name, numbers.abs() == np.inf, what)
     return numbers
@@ -131,22 +129,18 @@ def _text(value: object) -> str:
 def _refuse(frame: pd.DataFrame, name: str, wrong: pd.Series, what: str) -> None:
     """Raise an error about the first row that is wrong, if one is."""
     if wrong.any():
-        text = _text(frame[name].iloc[_first(wrong)])[:60]
+        text = _text(frame[name].iloc[int(wrong.to_numpy().argmax())])[:60]
         raise FileError(f"{_place(frame, wrong)}, column {name!r}: {text!r} {what}")
 
 
 def _place(frame: pd.DataFrame, wrong: pd.Series) -> str:
     """Return the file and the line, or row, of the first that is wrong."""
-    at = _first(wrong)
+    at = int(wrong.to_numpy().argmax())
     file, label = frame.attrs.get("file", "The table"), frame.index[at]
     row = int(label) if isinstance(label, (int, np.integer)) else at
     return f"{file}, " + (
         f"line {line_of(Path(file), row)}" if _is_csv(frame) else f"row {row + 1}"
     )
-
-
-def _first(wrong: pd.Series) -> int:
-    return int(np.argmax(wrong.to_numpy()))
 
 
 def _is_csv(frame: pd.DataFrame) -> bool:

@@ -8,18 +8,17 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import xarray as xr
 
+from zigp.data.columns import column_kind
 from zigp.data.tables.addresses import is_zarr
 from zigp.data.tables.errors import FileError, file_errors
 from zigp.runtime.atomic import beside
-
-if TYPE_CHECKING:
-    import xarray as xr
 
 __all__ = ["LATTICES", "TABLES", "TableWriter", "check_writable", "write_dataset", "writing"]
 
@@ -48,8 +47,8 @@ class TableWriter:
 
     def _add_csv(self, part: pd.DataFrame) -> None:
         sep, header = "\t" if self._ending == ".tsv" else ",", not self._columns
-        for name in part.columns[[dtype.kind in "MO" for dtype in part.dtypes]]:
-            part[name] = part[name].map(_iso, na_action="ignore")
+        for name in part.columns[[column_kind(dtype) == "time" for dtype in part.dtypes]]:
+            part[name] = part[name].map(pd.Timestamp.isoformat, na_action="ignore")
         part.to_csv(self._file, mode="wb", sep=sep, index=False, header=header, lineterminator="\n")
 
     def _add_parquet(self, part: pd.DataFrame) -> None:
@@ -78,10 +77,6 @@ def _widened(field: Any) -> Any:
     if not pa.types.is_dictionary(field.type):
         return field
     return field.with_type(pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered))
-
-
-def _iso(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 @contextmanager
