@@ -23,7 +23,8 @@ from zigp.estimators.fitting import FIRST_GATE_VARIANCE
 from zigp.estimators.initial import KernelSpec, Sparsity
 from zigp.estimators.parameters import Option, estimator, parameter
 from zigp.estimators.persistence import registered
-from zigp.estimators.regressor import ModelRegressor, frame
+from zigp.estimators.regressor import ModelRegressor
+from zigp.estimators.sampling import frame
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
