@@ -247,11 +247,12 @@ def _check_passes(
     estimator: Any, passes: float, typed: Collection[str], streamed: Stream | None
 ) -> None:
     """Let --passes say how long to train on a stream, unless --steps does."""
-    if streamed is None and passes != 1.0:
-        raise ValueError("--passes is the number of passes over a stream: add --stream.")
-    if streamed is not None and {"passes", "steps"} <= set(typed):
+    if streamed is None:
+        if passes != 1.0:
+            raise ValueError("--passes is the number of passes over a stream: add --stream.")
+    elif {"passes", "steps"} <= set(typed):
         raise ValueError("--passes and --steps both say how long to train: give one of them.")
-    if "passes" in typed:
+    elif "passes" in typed:
         estimator.set_params(steps=None)  # those of a model that is trained further
 
 
