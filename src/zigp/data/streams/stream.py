@@ -131,7 +131,7 @@ def open_stream(
     )
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Stream:
     """Rows that need not fit in memory; made by `open_stream`.
 
@@ -164,6 +164,7 @@ class Stream:
 
     @property
     def blocks_per_pass(self) -> int:
+        """The number of blocks of a pass, the same for every process."""
         return int(-(-row_counts(self._share(0)).sum() // self.rows_per_block))
 
     def _share(self, process: int) -> np.ndarray:
