@@ -9,7 +9,6 @@ import xarray as xr
 import zigp
 from zigp.data.layout import Inputs, Layout, as_batch, column_index
 from zigp.gp.batch import Lattice, Rows, distinct
-from zigp.gp.padding import chunks, padded_size
 
 GROUPS = ((0, 1), (2,))
 
@@ -117,17 +116,6 @@ def test_rows_are_padded_with_weight_zero():
     assert batch.at.X.dtype == batch.y.dtype == np.float32
     assert batch.weight.sum() == 70
     assert np.all(batch.weight[70:] == 0)
-
-
-def test_padded_sizes_are_few_and_chunks_cover_all_rows():
-    sizes = {n: padded_size(n) for n in range(1, 5000)}
-    assert all(n <= size <= max(1.5 * n, 256) for n, size in sizes.items())
-    assert len(set(sizes.values())) < 16
-    X = np.arange(1000.0)[:, None]
-    parts = list(chunks(X, 384))
-    assert {len(part) for _, part in parts} == {384}
-    joined = np.concatenate([part[: rows.stop - rows.start] for rows, part in parts])
-    np.testing.assert_array_equal(joined, X)
 
 
 def test_columns_are_given_by_name_or_number():

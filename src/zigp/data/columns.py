@@ -125,7 +125,7 @@ def _numbers(name: str, values: pd.Series, known: Column | None) -> np.ndarray:
         raise ValueError(f"Column {name!r} was {known} when the model was fitted and is now {now}.")
     if known.kind == "category":
         codes = pd.Index(known.levels, dtype=object).get_indexer(values.astype(object))
-        new = sorted({str(v) for v, code in zip(values, codes, strict=True) if code < 0 and v == v})
+        new = sorted(values[(codes < 0) & values.notna()].astype(str).unique())
         if new:
             raise ValueError(
                 f"Column {name!r} has levels that the model was not fitted with: {', '.join(new)}. "

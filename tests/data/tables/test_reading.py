@@ -27,12 +27,14 @@ from zigp.data.tables import TABLES, FileError, read, read_parts, typed, write_d
 @pytest.mark.parametrize("ending", TABLES)
 @pytest.mark.parametrize("rows", [1, 3, 4, 1000])
 def test_tables_come_back_as_they_were_whole_and_in_parts(ending, rows, tmp_path):
+    rng = np.random.default_rng(0)
     frame = pd.concat([FRAME] * 5, ignore_index=True).assign(
+        number=rng.normal(size=20) * 10.0 ** rng.integers(-300, 300, 20),  # kept to the bit
         late_gap=[float(i) for i in range(15)] + [None] * 5,
         late_fraction=[*range(19), 0.5],
         early_gap=pd.array([None] * 10 + [7] * 10, "Int64"),
     )
-    kinds = KINDS | dict.fromkeys(("late_gap", "late_fraction", "early_gap"), "number")
+    kinds = KINDS | dict.fromkeys(("number", "late_gap", "late_fraction", "early_gap"), "number")
     path = written(tmp_path / f"t{ending}", frame)
     assert list(tmp_path.iterdir()) == [path]
     whole, parts = read(path), list(read_parts(path, rows))
@@ -40,17 +42,9 @@ def test_tables_come_back_as_they_were_whole_and_in_parts(ending, rows, tmp_path
     for part in parts:
         pd.testing.assert_series_equal(part.dtypes, whole.dtypes)
     pd.testing.assert_frame_equal(pd.concat(parts), whole)
-    expected = typed(frame, kinds)
-    pd.testing.assert_frame_equal(typed(whole, kinds), expected, check_categorical=False)
+    again, expected = (typed(one, kinds).astype({"place": object}) for one in (whole, frame))
+    pd.testing.assert_frame_equal(again, expected, check_exact=True)
     np.testing.assert_array_equal(expected["early_gap"], frame["early_gap"].to_numpy(float))
-
-
-@pytest.mark.parametrize("ending", TABLES)
-def test_numbers_are_kept_to_the_bit(ending, tmp_path):
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=5000) * 10.0 ** rng.integers(-300, 300, 5000)
-    again = read(written(tmp_path / f"t{ending}", pd.DataFrame({"x": x})))
-    np.testing.assert_array_equal(typed(again, {"x": "number"})["x"], x)
 
 
 def test_parquet_keeps_times_levels_integers_and_a_named_index(tmp_path):
@@ -150,41 +144,32 @@ print(rows, int(status["VmHWM"].split()[0]) / 1e3)
 # -- lattices -------------------------------------------------------------------------------------
 
 
-def test_zarr_comes_back_and_can_be_lazy(tmp_path):
-    path = tmp_path / "l.zarr"
-    write_dataset(LATTICE, path)
-    assert list(tmp_path.iterdir()) == [path]
-    xr.testing.assert_identical(read(path), LATTICE)
-    assert read(path)["rain"].chunks is None
-    lazy = read(path, lazy=True)
-    assert lazy["rain"].chunks is not None
-    xr.testing.assert_identical(lazy.compute(), LATTICE)
-    with pytest.raises(FileError, match=r"is a lattice \(zarr\), which has no rows"):
-        read_parts(path, 10)
-
-
-@pytest.mark.parametrize("version", [2, 3])
-def test_zarr_of_others_is_read(version, tmp_path):
-    LATTICE.to_zarr(tmp_path / "l", zarr_format=version, consolidated=False)
-    xr.testing.assert_equal(read(tmp_path / "l"), LATTICE)
-
-
-@pytest.mark.parametrize("engine", ["scipy", "h5netcdf"])
-def test_netcdf_is_read_whole_or_lazily_whatever_its_name(engine, tmp_path):
-    path = tmp_path / "l.dat"
-    LATTICE.to_netcdf(path, engine=engine)
-    xr.testing.assert_equal(read(path), LATTICE)
-    with read(path, lazy=True) as lazy:
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: LATTICE.to_netcdf(path, engine="scipy"),
+        lambda path: LATTICE.to_netcdf(path, engine="h5netcdf"),
+        lambda path: LATTICE.to_zarr(path, zarr_format=2, consolidated=False),
+        lambda path: LATTICE.to_zarr(path, zarr_format=3, consolidated=False),
+    ],
+)
+def test_lattices_of_others_are_read_whole_or_lazily_whatever_their_names(write, tmp_path):
+    write(tmp_path / "l.dat")
+    xr.testing.assert_equal(read(tmp_path / "l.dat"), LATTICE)
+    assert read(tmp_path / "l.dat")["rain"].chunks is None
+    with read(tmp_path / "l.dat", lazy=True) as lazy:
         assert lazy["rain"].chunks is not None
         xr.testing.assert_equal(lazy.compute(), LATTICE)
 
 
-def test_netcdf_4_comes_back_in_full_precision(tmp_path):
+def test_lattices_come_back_in_full_precision_and_have_no_rows(tmp_path):
     lattice = LATTICE.copy(deep=True)
     lattice["rain"].encoding = {"dtype": "int16", "scale_factor": 0.1, "_FillValue": -1}
-    for name in ("l.nc", "l.zarr"):
-        write_dataset(lattice, tmp_path / name)
-        xr.testing.assert_equal(read(tmp_path / name), LATTICE)
+    for path in (tmp_path / "l.nc", tmp_path / "l.zarr"):
+        write_dataset(lattice, path)
+        xr.testing.assert_identical(read(path), LATTICE)
+        with pytest.raises(FileError, match=r"is a lattice \(\w+\), which has no rows"):
+            read_parts(path, 10)
     assert (tmp_path / "l.nc").read_bytes().startswith(HDF5)
 
 

@@ -56,7 +56,7 @@ def as_dates(numbers: pd.Series) -> pd.Series:
 
 
 def _levels(frame: pd.DataFrame, name: str) -> pd.Series:
-    return _texts(_values(frame, name)).astype("category")
+    return _texts(_values(frame, name)).astype(object).astype("category")
 
 
 def _numbers(frame: pd.DataFrame, name: str) -> pd.Series:
