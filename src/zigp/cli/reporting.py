@@ -1,4 +1,4 @@
-"""`zigp report`."""
+"""The work of `zigp report`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def report_file(
     command: Sequence[str],
     say: Callable[[str], object],
 ) -> None:
-    """A page about the model of a file and the data of another."""
+    """Write a report on the model in a file and the data in another."""
     from zigp import load
     from zigp.report import Roles, write_report
 
@@ -33,7 +33,7 @@ def report_file(
     fitted = load(model)
     roles = Roles.of(fitted, target=target, space=list(space) or None, time=time)
     if not target and not getattr(fitted, "units_", {}):
-        raise FileError(f"{model} does not say what it was fitted to: name it with --target.")
+        raise FileError(f"{model} does not name its target: name it with --target.")
     read = read_data(data, Columns(roles.target), like=fitted)
     for note in read.notes:
         say(note)
