@@ -1,7 +1,5 @@
 """Amounts, observed and predicted: their sizes, means along an input, and errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Axes, figures, colours, line styles and legends shared by all plots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

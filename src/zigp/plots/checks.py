@@ -1,7 +1,5 @@
 """Checks of a fitted model: calibration, ranking and training progress."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

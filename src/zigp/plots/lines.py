@@ -1,7 +1,5 @@
 """Fits of one input: the fit as a curve, and its components with their kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp

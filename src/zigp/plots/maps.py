@@ -1,7 +1,5 @@
 """Maps of values at scattered places or on lattices, at several times, and of components."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

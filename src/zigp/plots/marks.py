@@ -1,10 +1,8 @@
 """Values on a map, as dots at places or as the cells of a lattice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -37,7 +35,7 @@ class Marks:
     @classmethod
     def of_table(
         cls, X: Any, columns: Sequence[int | str] | None, model: Any = None, *, dots: bool = False
-    ) -> Marks:
+    ) -> Self:
         """Return cells if the places of the rows nearly fill a lattice, dots otherwise."""
         table = as_table(X, model)
         pair = place_columns(table.columns.to_list(), columns, model)
@@ -49,7 +47,7 @@ class Marks:
         return cls(across, up, labels, _stretch(*names, up), cells and not dots)
 
     @classmethod
-    def of_lattice(cls, grid: xr.DataArray) -> Marks:
+    def of_lattice(cls, grid: xr.DataArray) -> Self:
         """Return the cells of a DataArray of two dimensions, up and across."""
         names = [str(dim) for dim in grid.dims]
         axes = [grid[dim] for dim in grid.dims]
@@ -57,7 +55,7 @@ class Marks:
         up, across = (place.ravel() for place in np.meshgrid(*axes, indexing="ij"))
         return cls(across, up, (labels[1], labels[0]), _stretch(names[1], names[0], up), True)
 
-    def only(self, rows: np.ndarray) -> Marks:
+    def only(self, rows: np.ndarray) -> Self:
         """Return the marks of some of the rows of a table."""
         return replace(self, across=self.across[rows], up=self.up[rows])
 

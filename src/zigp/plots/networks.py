@@ -1,7 +1,5 @@
 """GP networks: latents, the weights that mix them, and the outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Charts and maps of the report, drawn by `zigp.plots` as SVG inside the page."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable, Iterator

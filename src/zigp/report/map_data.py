@@ -1,7 +1,5 @@
 """Values on maps, one picture for each time, small enough for a page."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass

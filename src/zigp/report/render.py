@@ -1,7 +1,5 @@
 """The report as one HTML page that needs no network."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import date

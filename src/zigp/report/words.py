@@ -1,7 +1,5 @@
 """Sentences on what a model has learned: distances and hours rather than length-scales."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
