@@ -132,7 +132,6 @@ CANDIDATES: dict[str, tuple[Any, tuple[tuple[str, int], ...]]] = {
     "gated, 1/2 x 1/2, rate 0.015": (own(kernel=M12, rate=0.015), WITH_HOURS),
     "gated, 1/2 x 1/2, rate 0.02, 700 steps": (own(kernel=M12, steps=700), WITH_HOURS),
     "gated, 105 x 800, 1/2 x 1/2, rate 0.02": (own(105, 800, M12), WITH_HOURS),
-    "gated, 1/2 x 1/2, rate 0.02, kronecker": (own(kernel=M12, covariance="kronecker"), WITH_HOURS),
     "gated, 3/2 x 3/2, rate 0.02, noise 0.03": (own(rate=paces(0.02, 0.03)), EACH),
     "gated, 3/2 x 3/2, rate 0.02, noise 0.04": (own(rate=paces(0.02, 0.04)), EACH),
     "gated, 3/2 x 3/2, rate 0.02, noise 0.06": (own(rate=paces(0.02, 0.06)), EACH),

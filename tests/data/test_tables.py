@@ -30,7 +30,7 @@ from zigp import open_stream
 from zigp.data import tables
 from zigp.data.tables import FileError, as_numbers, as_times, kind_of, read, read_parts, writing
 from zigp.data.tables.text import check_names
-from zigp.runtime.atomic import beside
+from zigp.runtime.atomic import replacing
 
 HAS_HDF5 = find_spec("h5py") is not None
 HDF5 = b"\x89HDF\r\n\x1a\n"
@@ -75,7 +75,7 @@ def test_a_file_and_its_new_name_are_on_the_disk_before_they_are_relied_upon(tmp
     """First what is in the file, then, once it has its name, the folder that holds the name."""
     settled = []
     monkeypatch.setattr("os.fsync", lambda opened: settled.append(os.fstat(opened)))
-    with beside(tmp_path / "kept") as part:
+    with replacing(tmp_path / "kept") as part:
         part.write_text("all of it")
         assert settled == []
     file, folder = settled

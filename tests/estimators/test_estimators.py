@@ -228,7 +228,7 @@ def test_a_table_that_is_a_lattice_is_fitted_as_one_with_the_same_result(monkeyp
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("covariance", ["diagonal", "dense", "kronecker"])
+@pytest.mark.parametrize("covariance", ["diagonal", "dense"])
 def test_every_covariance_fits_a_lattice(covariance):
     X, y = rain_like()
     model = ZeroInflatedGPRegressor(**SPACE_TIME, covariance=covariance).fit(X, y)

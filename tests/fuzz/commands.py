@@ -65,7 +65,6 @@ _OPTIONS = {
     "--write-config": (),
     "--resume": (),
     "--checkpoint-seconds": (*_NUMBERS, "1e-300"),
-    "--checkpoint-steps": _NUMBERS,
     "--method": ("natural", "adam", "newton", ""),
     "--stream": (),
     "--no-stream": (),
@@ -91,7 +90,7 @@ _QUICK = ("predict", "evaluate", "simulate", "info")
 _OF_COMMAND = {
     "fit": "target space time inputs category gate-inputs exposure model likelihood kernel "
     "inducing max-seconds batch-size seed dtype device from config write-config force out resume "
-    "checkpoint-seconds checkpoint-steps method stream no-stream passes divide distributed "
+    "checkpoint-seconds method stream no-stream passes divide distributed "
     "num-processes",
     "predict": "level below prefix chunk-rows device force quiet out",
     "evaluate": "target space time inputs category gate-inputs exposure models cv cv-random "

@@ -36,7 +36,7 @@ _KERNELS = (
     "matern32", "linear", "rbf", "", None, 5, [], ["matern32"], {"all": "matern12"}, 
     {"x": "linear"}, object(), ["matern32", "linear"], np.nan, b"matern32",
 )  # fmt: skip
-_KEEPING = ("checkpoint", "checkpoint_seconds", "checkpoint_steps")
+_KEEPING = ("checkpoint", "checkpoint_seconds")
 _VALUES: dict[str, tuple[Any, ...]] = {
     "kernel": _KERNELS,
     "inputs": _COLUMNS,
@@ -44,7 +44,7 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "latlon": _COLUMNS,
     "n_inducing": _NUMBERS,
     "learn_inducing": _NUMBERS,
-    "covariance": ("auto", "dense", "diagonal", "kronecker", "", None, 5, object()),
+    "covariance": ("auto", "dense", "diagonal", "", None, 5, object()),
     "steps": _FEW,
     "learning_rate": (
         *_NUMBERS, {"noise": 1}, {"variational": 1, "kernel": 1, "inducing": 1, "noise": 1},
@@ -63,10 +63,9 @@ _VALUES: dict[str, tuple[Any, ...]] = {
     "warm_start": _NUMBERS,
     "random_state": _NUMBERS,
     "method": ("auto", "adam", "natural", "newton", "", None, 5),
-    "devices": ("one", "data", "restarts", "all", None, 5),
+    "devices": ("one", "data", "all", None, 5),
     "checkpoint": (None, "kept", Path("kept/here"), "", "a\0b", "x" * 300, 5, b"kept", object()),
     "checkpoint_seconds": _NUMBERS,
-    "checkpoint_steps": _NUMBERS,
     "resume": (False, True, "x", None),
     "verbose": (False, 0, ""),
     "likelihood": (

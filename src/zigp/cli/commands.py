@@ -139,9 +139,6 @@ def fit(
         float,
         typer.Option(help="Keep where training stands every so many seconds.", callback=positive),
     ] = 300.0,
-    checkpoint_steps: Annotated[
-        int | None, typer.Option(help="Or every so many steps, if given.", min=1)
-    ] = None,
     divide: Annotated[
         Divided, typer.Option(help="What all devices of this machine divide among them.")
     ] = Divided.one,
@@ -400,7 +397,7 @@ def demo(
     """
     from zigp.cli.demo import INPUTS, run_demo
     from zigp.cli.printing import print_scores
-    from zigp.data.tables import beside, check_writable
+    from zigp.data.tables import check_writable, replacing
     from zigp.report import Roles, write_report
 
     figure = out / "rain.png"
@@ -418,7 +415,7 @@ def demo(
         f"of them zero; scores on the {result.held_out.sum()} that were held out:"
     )
     print_scores(result.scores)
-    with beside(figure) as part:
+    with replacing(figure) as part:
         result.figure.savefig(part, dpi=130, format="png")
     typer.echo(f"Figure: {figure}")
     page = write_report(

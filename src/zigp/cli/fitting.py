@@ -15,7 +15,7 @@ from zigp.cli.processes import ALONE, Process
 from zigp.cli.streams import open_if_large
 from zigp.data.grids import is_lattice
 from zigp.data.tables import FileError, check_writable
-from zigp.training import InterruptedFitError, in_place_of, kept_until_done
+from zigp.training import InterruptedFitError, hold_checkpoints
 
 __all__ = ["Settings", "fit_file", "in_groups", "make_model"]
 
@@ -52,7 +52,6 @@ class Settings:
             "devices": str(options.get("divide", "one")),
             "resume": bool(options.get("resume", False)),
             "checkpoint_seconds": float(options.get("checkpoint_seconds", 300.0)),
-            "checkpoint_steps": options.get("checkpoint_steps"),
             "random_state": options["seed"],
             "dtype": str(options["dtype"]),
             "verbose": verbose,
@@ -169,7 +168,7 @@ def fit_file(
         model = in_groups(model, columns, data)
     elif not is_lattice(data.X):
         data = _in_its_order(start, model, data)
-    with kept_until_done(), in_place_of(left):
+    with hold_checkpoints(model.checkpoint, replace=left):
         stopped = _fitted(model, data if streamed is None else None, streamed, passes)
         if streamed is not None or not is_lattice(data.X):
             model.units_ = {columns.target: ""}  # as a lattice would have said
@@ -237,19 +236,16 @@ def _how_to_go_on(model: Any, stopped: InterruptedFitError) -> str:
     some = model.__sklearn_is_fitted__()
     have = "That is what was learned so far" if some else "There is no model yet"
     if not _checkpoints_in(Path(model.checkpoint)):
-        return f"{have} ({stopped.said})."
-    return f"{have} ({stopped.said}). --resume goes on from there."
+        return f"{have} ({stopped.reason})."
+    return f"{have} ({stopped.reason}). --resume goes on from there."
 
 
 def _checkpoints_in(folder: Path) -> list[Path]:
     return list(folder.rglob("step-*.checkpoint"))
 
 
-def _use_checkpoints(model: Any, out: str, force: bool) -> Path | None:
-    """Write checkpoints beside the model, from which an interrupted fit goes on.
-
-    What an earlier fit left there, if this one is to start anew.
-    """
+def _use_checkpoints(model: Any, out: str, force: bool) -> bool:
+    """Write checkpoints beside the model, and return whether they replace those of earlier fits."""
     folder = Path(f"{out}.checkpoint")
     left = _checkpoints_in(folder)
     if left and not model.resume and not force:
@@ -263,7 +259,7 @@ def _use_checkpoints(model: Any, out: str, force: bool) -> Path | None:
             "Leave --resume out."
         )
     model.set_params(checkpoint=str(folder))
-    return folder if left and not model.resume else None
+    return bool(left) and not model.resume
 
 
 def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str]) -> Any:
@@ -286,7 +282,7 @@ def _going_on(path: Path, wanted: Any, columns: Columns, given: Collection[str])
             "with its own settings: leave it out, or fit anew without --from."
         )
     settings = ["steps", "max_seconds", "batch_size", "verbose"]
-    settings += ["checkpoint", "resume", "checkpoint_seconds", "checkpoint_steps"]
+    settings += ["checkpoint", "resume", "checkpoint_seconds"]
     # What has a default stays as it was for the model, unless it was typed.
     typed = {"method": "method", "divide": "devices", "seed": "random_state"}
     settings += [setting for option, setting in typed.items() if option in given]

@@ -37,11 +37,10 @@ from zigp.training import (
     Fit,
     InterruptedFitError,
     Method,
-    Settings,
     Streamed,
+    TrainingSettings,
     check_whole,
     digest_of,
-    train,
     train_restarts,
 )
 from zigp.training.devices import Devices, available
@@ -162,7 +161,7 @@ class SparseGP(GPSettings):
             self._refuse_another_structure()
         first, rows, target, weight = self._begun(X, y, None, groups, again)
         shift = self._in_model_units(rows, target, weight)[3] * self.n_rows_ / len(rows)
-        devices = self._devices(1)
+        devices = self._devices()
         read = stream if self.table_ is None else stream.read_as(self.table_)
         feed = self._feed(read, stream.digest(rows, target), devices)
         self.on_lattice_ = False
@@ -220,21 +219,23 @@ class SparseGP(GPSettings):
         return max((_reach_of(column) for column in np.reshape(y, (len(y), -1)).T), default=1.0)
 
     def _train(
-        self, first: list[Model], data: Batch | Feed, settings: Settings, shift: float, title: str
+        self,
+        first: list[Model],
+        data: Batch | Feed,
+        settings: TrainingSettings,
+        shift: float,
+        title: str,
     ) -> None:
         """Train, and keep the best; also what there is if somebody stops it."""
         more: dict[str, Any] = {
             "shift": shift,
-            "devices": data.devices if isinstance(data, Streamed) else self._devices(len(first)),
+            "devices": data.devices if isinstance(data, Streamed) else self._devices(),
             "checkpoints": self._checkpoints(),
         }
         made = self._way_of_training(data, settings, more["devices"])
         with progress_bar(title) if self.verbose else nullcontext() as show:
             try:
-                if len(first) == 1:
-                    fits = [train(first[0], data, settings, show, **more)]
-                else:
-                    fits = train_restarts(first, data, settings, show, **more)
+                fits = train_restarts(first, data, settings, show, **more)
             except InterruptedFitError as stop:
                 if any(len(fit.bounds) for fit in stop.fits):
                     self._keep(stop.fits)
@@ -246,7 +247,7 @@ class SparseGP(GPSettings):
             more["checkpoints"].clear()
 
     def _way_of_training(
-        self, data: Batch | Feed, settings: Settings, devices: Devices | None
+        self, data: Batch | Feed, settings: TrainingSettings, devices: Devices | None
     ) -> dict[str, Any]:
         """All that must be the same for a fit to give the same bits again."""
         schedule = settings.schedule if isinstance(settings.schedule, str) else "a function"
@@ -278,25 +279,14 @@ class SparseGP(GPSettings):
         return Checkpoints(
             self.checkpoint,
             seconds=self.checkpoint_seconds,
-            steps=self.checkpoint_steps,
             resume=self.resume,
             writes=jax.process_index() == 0,
         )
 
-    def _devices(self, restarts: int) -> Devices | None:
-        if self.devices not in ("one", "data", "restarts"):
-            raise ValueError(f"devices must be 'one', 'data' or 'restarts', not {self.devices!r}.")
-        if self.devices == "restarts" and jax.process_count() > 1:
-            raise ValueError("Several processes divide the data: use devices='data'.")
-        if self.devices == "restarts" and restarts == 1:
-            raise ValueError(
-                "devices='restarts' divides the n_restarts of a network that is fitted in memory, "
-                "and here are none to divide: use devices='data' or 'one'."
-            )
-        if self.devices == "restarts":
-            return available("restarts", restarts)
-        split = "data" if jax.process_count() > 1 else self.devices
-        return available("data") if split == "data" else None
+    def _devices(self) -> Devices | None:
+        if self.devices not in ("one", "data"):
+            raise ValueError(f"devices must be 'one' or 'data', not {self.devices!r}.")
+        return available() if self.devices == "data" or jax.process_count() > 1 else None
 
     def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
         """Where training starts: one model, or one for each restart."""
@@ -355,9 +345,14 @@ class SparseGP(GPSettings):
 
     def _current_structure(self) -> dict[str, str]:
         """The settings that a model's shape follows from."""
-        training = {*Settings.__dataclass_fields__, "max_seconds", "learn_inducing", "n_restarts"}
+        training = {
+            *TrainingSettings.__dataclass_fields__,
+            "max_seconds",
+            "learn_inducing",
+            "n_restarts",
+        }
         own = {"warm_start", "random_state", "verbose", "back_transform", "checkpoint", "resume"}
-        own |= {"devices", "checkpoint_seconds", "checkpoint_steps"}
+        own |= {"devices", "checkpoint_seconds"}
         given = {k: v for k, v in self.get_params().items() if k not in training | own}
         return {k: repr(v.item() if isinstance(v, np.generic) else v) for k, v in given.items()}
 
@@ -372,7 +367,7 @@ class SparseGP(GPSettings):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _settings(self, cells: int, early_pace: float) -> Settings:
+    def _settings(self, cells: int, early_pace: float) -> TrainingSettings:
         fixed = (
             *([self.fixed] if isinstance(self.fixed, str) else self.fixed),
             *self._always_fixed,
@@ -385,7 +380,7 @@ class SparseGP(GPSettings):
         method = cast("Method", self._default_method if self.method == "auto" else self.method)
         steps, rate = (self._training if one_group else self._lattice_training)[method]
         in_slabs = self.batch_size is None and cells > _MOST_CELLS
-        return Settings(
+        return TrainingSettings(
             steps=steps if self.steps is None else self.steps,
             method=method,
             learning_rate=rate if self.learning_rate is None else self.learning_rate,

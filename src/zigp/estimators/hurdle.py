@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -26,7 +25,7 @@ from zigp.estimators.persistence import registered
 from zigp.estimators.regressors import SparseGPRegressor
 from zigp.models import predictions
 from zigp.runtime.session import entry_point
-from zigp.training import InterruptedFitError, kept_until_done, remove_empty, when_done
+from zigp.training import InterruptedFitError, hold_checkpoints
 
 __all__ = ["HurdleGPRegressor"]
 
@@ -121,7 +120,7 @@ class HurdleGPRegressor(Regressor):
         if again:  # with the settings of now
             classifier = copy.copy(self.classifier_).set_params(**classifier.get_params())
             regressor = copy.copy(self.regressor_).set_params(**regressor.get_params())
-        with kept_until_done():
+        with hold_checkpoints(self.checkpoint):
             on = target != 0
             classifier.fit(X, on.astype(int), weight)
             rows = np.flatnonzero(self._rows_with_amounts(classifier, X, on & (weight > 0)))
@@ -131,8 +130,6 @@ class HurdleGPRegressor(Regressor):
                 if hasattr(regressor, "model_"):
                     self._put_together(classifier, regressor)
                 raise
-        if self.checkpoint is not None:
-            when_done(partial(remove_empty, Path(self.checkpoint)))
         self._put_together(classifier, regressor)
         return self
 

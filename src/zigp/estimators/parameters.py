@@ -38,11 +38,10 @@ class GPSettings(BaseEstimator):
     `method` is `adam`, the paper's choice, or `natural`, which takes natural-gradient steps for
     every q; `auto` is the one that was measured to be better for the model at hand. Each has its
     own number of steps and learning rate, if those are left open. With a folder for `checkpoint`,
-    where training stands is written there every `checkpoint_seconds` or, if given, every
-    `checkpoint_steps`, in both cases at the end of one of the chunks of steps that are trained at
-    once. `resume` goes on from it, or starts anew where nothing was written yet, so that a script
-    that can be killed at any time is the same at every start. `devices` says what is divided among
-    all devices that JAX has: `data`, the `restarts` of a network, or nothing (`one`).
+    where training stands is written there every `checkpoint_seconds`, at the end of one of the
+    chunks of steps that are trained at once. `resume` goes on from it, or starts anew where nothing
+    was written yet, so that a script that can be killed at any time is the same at every start.
+    `devices` is `one`, or `data`: the data are divided among all devices that JAX has.
 
     They are declared as fields, so that each stands in one place; scikit-learn reads them from the
     constructor that the dataclass generates.
@@ -68,7 +67,6 @@ class GPSettings(BaseEstimator):
     max_seconds: float | None = None
     checkpoint: str | os.PathLike[str] | None = None
     checkpoint_seconds: float = 300.0
-    checkpoint_steps: int | None = None
     resume: bool = False
     devices: str = "one"
     dtype: str = "float64"

@@ -160,7 +160,7 @@ def moments_if_on(model: Model, at: Rows | Lattice) -> dict[str, Array]:
 @eqx.filter_jit
 def moments(model: Model, at: Rows | Lattice) -> dict[str, Array]:
     """Mean and standard deviation of a new observation."""
-    y = model.likelihood.moments(*model.with_local(at))
+    y = model.likelihood.moments(*model.signal_and_marginals(at))
     return {"mean": y.mean, "sd": jnp.sqrt(y.var)}
 
 
@@ -233,7 +233,7 @@ def quantile_of_gate(model: Model, at: Rows | Lattice, p: Array) -> dict[str, Ar
 
 def _wide_open(model: Model, at: Rows | Lattice) -> tuple[Signal, dict[str, Moments]]:
     """Signal and marginals as if g were far above zero."""
-    signal, marginals = model.with_local(at)
+    signal, marginals = model.signal_and_marginals(at)
     g = marginals["g"]
     marginals["g"] = Moments(jnp.full_like(g.mean, _WIDE_OPEN), jnp.zeros_like(g.var))
     return signal, marginals
@@ -242,7 +242,7 @@ def _wide_open(model: Model, at: Rows | Lattice) -> tuple[Signal, dict[str, Mome
 def _distribution(model: Model, at: Rows | Lattice) -> Predictive:
     """Of a new observation."""
     assert isinstance(model.likelihood, Amounts)
-    return model.likelihood.predictive(*model.with_local(at))
+    return model.likelihood.predictive(*model.signal_and_marginals(at))
 
 
 def elbo(model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
@@ -327,16 +327,16 @@ def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> 
     keys = jax.random.split(key, len(model.latents) + 1)
     values = {
         name: latent.draw(k, at, n)
-        for (name, latent), k in zip(model.complete().items(), keys[1:], strict=True)
+        for (name, latent), k in zip(model.untied().items(), keys[1:], strict=True)
     }
     if model.exposure is not None:
         sure = Moments(values["f"], jnp.zeros_like(values["f"]))
-        values["f"] = model.likelihood.exposed(sure, at.exposures(model.exposure)).mean
+        values["f"] = model.likelihood.with_exposure(sure, at.exposures(model.exposure)).mean
     for i, (name, var) in enumerate(model.likelihood.local().items()):
         shape = (n, *var.shape, *at.shape)
         sd = jnp.sqrt(var.reshape(*var.shape, *(1,) * len(at.shape)))
         values[name] = sd * jax.random.normal(jax.random.fold_in(keys[0], i), shape, var.dtype)
-    whole = model.likelihood.whole(model.signal)
+    whole = model.likelihood.with_local(model.signal)
     if noise:
         return model.likelihood.observe(keys[0], whole, values)
     return model.likelihood.clean(whole, values)

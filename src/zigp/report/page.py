@@ -24,7 +24,7 @@ from zigp.report.maps import chosen_rows, maps_of
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, Verdict, judged
 from zigp.report.words import amount, as_it_is, learned, noise
-from zigp.runtime.atomic import beside
+from zigp.runtime.atomic import replacing
 
 __all__ = ["write_report"]
 
@@ -113,7 +113,7 @@ def write_report(
         version=version("zigp"),
         today=date.today().isoformat(),
     )
-    with beside(path) as part:
+    with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
     return path
 
@@ -204,8 +204,8 @@ def _fit(model: Any) -> list[tuple[str, str]]:
     found = [("model", type(model).__name__)]
     if hasattr(model, "likelihood_"):
         found.append(("likelihood", f"{model.likelihood_}: {_LIKELIHOODS[model.likelihood_]}"))
-    latents = [*one.model_.complete().values()]
-    latents += [*model.classifier_.model_.complete().values()] if hurdle else []
+    latents = [*one.model_.untied().values()]
+    latents += [*model.classifier_.model_.untied().values()] if hurdle else []
     sizes = [" × ".join(f"{len(z):,}" for z in latent.Z) for latent in latents]
     found.append(("inducing points", " and ".join(dict.fromkeys(sizes))))
     for part in [model.classifier_, model.regressor_] if hurdle else [model]:

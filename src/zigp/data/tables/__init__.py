@@ -6,7 +6,7 @@ from zigp.data.tables.output import LATTICES, TABLES, Output, check_writable, wr
 from zigp.data.tables.problems import FileError
 from zigp.data.tables.reading import LATTICE_KINDS, read, read_parts
 from zigp.data.tables.values import as_levels, as_numbers, as_times, refuse_gaps
-from zigp.runtime.atomic import beside
+from zigp.runtime.atomic import replacing
 
 __all__ = [
     "LATTICES",
@@ -17,13 +17,13 @@ __all__ = [
     "as_levels",
     "as_numbers",
     "as_times",
-    "beside",
     "check_writable",
     "find",
     "kind_of",
     "read",
     "read_parts",
     "refuse_gaps",
+    "replacing",
     "write_dataset",
     "writing",
 ]

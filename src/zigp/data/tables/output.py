@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from zigp.data.tables.kinds import is_zarr
 from zigp.data.tables.problems import FileError, told
-from zigp.runtime.atomic import beside
+from zigp.runtime.atomic import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +89,7 @@ def writing(path: Path | str, force: bool = False) -> Iterator[Output]:
         with told("write", path):
             sys.stdout.buffer.flush()
         return
-    with beside(path, told("write", path)) as part:
+    with replacing(path, told("write", path)) as part:
         with told("write", path):
             out = Output(path, _ending(path, TABLES), part.open("xb"))
         try:
@@ -103,7 +103,7 @@ def write_dataset(dataset: xr.Dataset, path: Path | str, force: bool = False) ->
     """Write a dataset as NetCDF-4 or Zarr, whole or not at all, and in full precision."""
     path = Path(path)
     check_writable(path, force, LATTICES)
-    with beside(path, told("write", path)) as part, told("write", path):
+    with replacing(path, told("write", path)) as part, told("write", path):
         if _ending(path, LATTICES) == ".nc":
             dataset.drop_encoding().to_netcdf(part, engine="h5netcdf")
         else:
