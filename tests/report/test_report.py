@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from zigp.report.maps import chosen_rows
 
 from zigp import (
     GPNetworkRegressor,

@@ -19,7 +19,7 @@ from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.plots import component_maps
 from zigp.report import Roles, write_report
 from zigp.report.trial import Trial
-from zigp.runtime.atomic import beside
+from zigp.runtime.atomic import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,7 +55,7 @@ def demo(
         f"of them zero; scores on the {result.held_out.sum()} that were held out:"
     )
     print_scores(result.scores)
-    with beside(figure) as part:
+    with replacing(figure) as part:
         result.figure.savefig(part, dpi=130, format="png")
     typer.echo(f"Figure: {figure}")
     page = write_report(

@@ -8,7 +8,6 @@ from functools import reduce
 from math import prod
 from operator import mul
 
-import equinox as eqx
 import numpy as np
 
 from zigp.data.layout import Inputs, Layout
@@ -16,17 +15,13 @@ from zigp.gp.covariances import COVARIANCES, CovarianceName
 from zigp.gp.inducing import pick, place
 from zigp.gp.kernels import (
     Categorical,
-    Columns,
     Kernel,
     Linear,
     Matern12,
     Matern32,
     Matern52,
-    Product,
-    Scaled,
     SquaredExponential,
     Stationary,
-    Sum,
 )
 from zigp.gp.latent import LatentGP
 
@@ -201,7 +196,7 @@ def _kernel(spec: str | Kernel, group: tuple[int, ...], layout: Layout) -> Kerne
     """A kernel object as it is, or a named one over the group's columns."""
     here = [group.index(c) for c in layout.latlon or () if c in group]
     if isinstance(spec, Kernel):
-        return _chordal(spec, list(range(len(group))), here) if here else spec
+        return _chordal(spec, len(group), here) if here else spec
     if spec not in KERNELS:
         raise ValueError(
             f"There is no kernel {spec!r}. Choose from {', '.join(KERNELS)}, or pass a kernel "
@@ -212,35 +207,29 @@ def _kernel(spec: str | Kernel, group: tuple[int, ...], layout: Layout) -> Kerne
     rest = [i for i in every if i not in levels and (len(here) < 2 or i not in here)]
     parts: list[Kernel] = [Categorical().on(i) for i in levels]
     if len(here) == 2:
-        parts.insert(0, _chordal(family().on(*here), every, here))
+        parts.insert(0, _chordal(family().on(*here), len(group), here))
     if rest:
         parts.append(family().on(*rest))
     if len(parts) > 1 or (len(here) == 2 and here != every):
         return reduce(mul, parts)
-    return _chordal(Categorical() if levels else family(), every, here)
+    return _chordal(Categorical() if levels else family(), len(group), here)
 
 
-def _chordal(kernel: Kernel, columns: list[int], latlon: list[int]) -> Kernel:
-    """A kernel over some columns, with distances over the globe on latitude and longitude."""
-    match kernel:
-        case Columns():
-            inner = [columns[i] for i in kernel.columns]
-            return Columns(_chordal(kernel.kernel, inner, latlon), kernel.columns)
-        case Scaled():
-            return eqx.tree_at(lambda k: k.kernel, kernel, _chordal(kernel.kernel, columns, latlon))
-        case Sum():
-            return Sum(tuple(_chordal(k, columns, latlon) for k in kernel.terms))
-        case Product():
-            return Product(tuple(_chordal(k, columns, latlon) for k in kernel.factors))
-        case Stationary() if columns == latlon and len(latlon) == 2:
-            return kernel.with_metric("chordal")
-        case Stationary() if len(latlon) == 2 and set(columns) & set(latlon):
-            raise ValueError(
-                f"A {type(kernel).__name__} kernel looks at latitude and longitude together with "
-                "other columns. Give each its own with .on(): "
-                "Matern32().on(0, 1) * Matern32().on(2) if latitude and longitude come first."
-            )
-    return kernel
+def _chordal(kernel: Kernel, D: int, latlon: list[int]) -> Kernel:
+    """Return a kernel over D columns with distances over the globe on latitude and longitude."""
+
+    def on_globe(leaf: Kernel, columns: tuple[int, ...]) -> Kernel:
+        if not isinstance(leaf, Stationary) or len(latlon) < 2 or not {*columns} & {*latlon}:
+            return leaf
+        if list(columns) == latlon:
+            return leaf.with_metric("chordal")
+        raise ValueError(
+            f"A {type(leaf).__name__} kernel looks at latitude and longitude together with "
+            "other columns. Give each its own with .on(): "
+            "Matern32().on(0, 1) * Matern32().on(2) if latitude and longitude come first."
+        )
+
+    return kernel.map_leaves(on_globe, tuple(range(D)))
 
 
 def _covariance(name: str, sizes: list[int]) -> CovarianceName:
@@ -254,19 +243,8 @@ def _covariance(name: str, sizes: list[int]) -> CovarianceName:
 
 
 def _levels(kernel: Kernel, D: int) -> tuple[int, ...]:
-    """The columns that a kernel treats as levels, among its D."""
-    match kernel:
-        case Categorical():
-            return tuple(range(D))
-        case Columns():
-            inner = _levels(kernel.kernel, len(kernel.columns))
-            return tuple(kernel.columns[i] for i in inner)
-        case Scaled():
-            return _levels(kernel.kernel, D)
-        case Sum():
-            parts = kernel.terms
-        case Product():
-            parts = kernel.factors
-        case _:
-            return ()
-    return tuple(sorted({c for part in parts for c in _levels(part, D)}))
+    """Return the columns that a kernel treats as levels, among its D."""
+    leaves = kernel.leaves(tuple(range(D)))
+    return tuple(
+        sorted({c for leaf, columns in leaves if isinstance(leaf, Categorical) for c in columns})
+    )

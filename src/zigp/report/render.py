@@ -24,7 +24,7 @@ from zigp.report.map_data import chosen_rows, map_data
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, evaluate
 from zigp.report.words import amount, learned
-from zigp.runtime.atomic import beside
+from zigp.runtime.atomic import replacing
 
 __all__ = ["write_report"]
 
@@ -108,7 +108,7 @@ def write_report(
         commands=[getattr(model, "origin_", {}).get("command"), command],
         today=date.today(),
     )
-    with beside(path) as part:
+    with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
     return path
 

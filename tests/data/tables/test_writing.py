@@ -19,7 +19,7 @@ from table_files import FRAME, LATTICE, error_of, put, written
 
 from zigp.data import tables
 from zigp.data.tables import TABLES, FileError, read, typed, writing
-from zigp.runtime.atomic import beside
+from zigp.runtime.atomic import replacing
 
 
 def attempts(path: Path, force: bool = False):
@@ -39,7 +39,7 @@ def test_a_file_and_its_new_name_are_on_the_disk_before_they_are_relied_upon(tmp
     """First what is in the file, then, once it has its name, the folder that holds the name."""
     settled = []
     monkeypatch.setattr("os.fsync", lambda opened: settled.append(os.fstat(opened)))
-    with beside(tmp_path / "kept") as part:
+    with replacing(tmp_path / "kept") as part:
         part.write_text("all of it")
         assert settled == []
     file, folder = settled
