@@ -257,7 +257,7 @@ def test_scatter_map_over_any_two_columns(ax):
 @pytest.mark.parametrize(
     ("values", "options", "ends"),
     [
-        ([*np.zeros(900), *np.linspace(1, 2, 99), 1000.0], {}, (0.0, 1.99, "max")),
+        ([*np.zeros(900), *np.linspace(1, 2, 99), 1000.0], {}, (0.0, 11.98, "max")),
         ([3.0, 4.0, 5.0], {}, (3.0, 4.98, "max")),
         ([0.0, 0.0, 0.0], {}, (0.0, 1.0, "neither")),
         ([-1.0, 0.0, 4.0], {"kind": "share"}, (0.0, 1.0, "neither")),
