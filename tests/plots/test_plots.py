@@ -45,21 +45,22 @@ def one_input(seed=0):
     return pd.DataFrame({"depth": x}), pd.Series(y, name="catch")
 
 
+def fitted(model, X, y):
+    with session():
+        return model.fit(X, y), X, y
+
+
 @pytest.fixture(scope="module")
 def curve():
     """A zero-inflated fit of one input, and its data."""
-    X, y = one_input()
-    with session():
-        return ZeroInflatedGPRegressor(likelihood="gaussian", **SMALL).fit(X, y), X, y
+    return fitted(ZeroInflatedGPRegressor(likelihood="gaussian", **SMALL), *one_input())
 
 
 @pytest.fixture(scope="module")
 def rain():
     """A fit of rain at stations, and its data."""
-    table = simulate_rain(12, 48)
-    X, y = table[PLACES], table["rain_mm"]
-    with session():
-        return ZeroInflatedGPRegressor(likelihood="gaussian", **SMALL).fit(X, y), X, y
+    table, model = simulate_rain(12, 48), ZeroInflatedGPRegressor(likelihood="gaussian", **SMALL)
+    return fitted(model, table[PLACES], table["rain_mm"])
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +69,7 @@ def network():
     X = pd.DataFrame(rng.uniform(0, 5, (40, 2)), columns=["x", "y"])
     Y = pd.DataFrame(rng.gamma(2.0, size=(40, 3)), columns=["cd", "ni", "zn"])
     Y.loc[::4, "cd"] = np.nan
-    with session():
-        return GPNetworkRegressor(2, n_restarts=2, steps=5, n_inducing=5).fit(X, Y), X, Y
+    return fitted(GPNetworkRegressor(2, n_restarts=2, steps=5, n_inducing=5), X, Y)
 
 
 @pytest.fixture
@@ -93,6 +93,10 @@ def legend(ax):
 
 def titles(axes):
     return [one.get_title(loc="left") for one in axes]
+
+
+def labels(ax):
+    return ax.get_xlabel(), ax.get_ylabel()
 
 
 def colour_bars(ax):
@@ -130,7 +134,7 @@ def test_fit_1d_shows_data_signal_and_interval(curve, ax):
     spread = 2 * parts["signal_sd"]
     np.testing.assert_allclose(signal, [parts["signal"] - spread, parts["signal"] + spread])
     np.testing.assert_allclose(interval, inside[["lower", "upper"]].T)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("depth", "catch")
+    assert labels(ax) == ("depth", "catch")
     assert legend(ax) == ["data", "signal ± 2 sd", "80 % interval"]
 
 
@@ -185,8 +189,7 @@ def test_components_1d_shows_every_component_and_its_kernel(curve):
     model, X, y = curve
     figure = Figure()
     axes = plots.components_1d(model, X, y, points=40, figure=figure)
-    assert axes.shape == (4, 2)
-    assert all(one.figure is figure for one in axes.flat)
+    assert [one.figure for one in axes.flat] == 8 * [figure]
     parts = model.predict_components(pd.DataFrame({"depth": np.linspace(0, 10, 40)}))
     for row, name in enumerate(("signal", "latent", "gate")):
         np.testing.assert_allclose(axes[row, 0].lines[-1].get_ydata(), parts[name])
@@ -200,10 +203,9 @@ def test_components_1d_shows_every_component_and_its_kernel(curve):
     g = axes[3, 0].lines[0].get_ydata()
     np.testing.assert_array_equal(g > 0, parts["gate"] > 0.5)
     low, high = band(axes[2, 0].collections[0])
-    assert low.min() >= 0
-    assert high.max() <= 1
-    assert [one.get_xlabel() for one in axes[-1]] == ["depth", "depth"]
-    assert [one.get_ylabel() for one in axes[:2, 0]] == ["catch", "catch"]
+    assert 0 <= low.min() < high.max() <= 1
+    assert [labels(one)[0] for one in axes[-1]] == ["depth", "depth"]
+    assert [labels(one)[1] for one in axes[:2, 0]] == ["catch", "catch"]
 
 
 @pytest.mark.slow
@@ -233,9 +235,8 @@ def test_scatter_map_colours_amounts_and_greys_zeros(ax):
     np.testing.assert_array_equal(part(ax, "missing").get_offsets(), [[22, 62]])
     wet = part(ax, "values")
     np.testing.assert_array_equal(wet.get_offsets(), [[23, 63], [21, 61]])  # the largest on top
-    np.testing.assert_array_equal(wet.get_array(), [1.0, 2.0])
-    assert wet.norm.vmin == 0
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lon, °E", "lat, °N")
+    np.testing.assert_array_equal([*wet.get_array(), wet.norm.vmin], [1.0, 2.0, 0.0])
+    assert labels(ax) == ("lon, °E", "lat, °N")
     assert ax.get_aspect() == pytest.approx(1 / np.cos(np.deg2rad(61.5)))
     assert colour_bars(ax) == ["rain, mm\n(grey: zero, rings: missing)"]
 
@@ -246,26 +247,28 @@ def test_scatter_map_over_any_two_columns(ax):
     dots = part(ax, "values")
     assert dots.norm.vmin == -dots.norm.vmax  # signed, with white at zero
     assert set(map(tuple, dots.get_offsets())) == {(2, 0), (5, 3), (8, 6), (11, 9)}
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("column 2", "column 0")
-    assert colour_bars(ax) == ["change"]
+    assert (*labels(ax), *colour_bars(ax)) == ("column 2", "column 0", "change")
     plain = Figure().subplots()
     plots.scatter_map(X[:, :2], [0.02, 0, 1, 2], tol=0.05, colorbar=False, ax=plain)
     assert len(part(plain, "zero").get_offsets()) == 2
     assert colour_bars(plain) == []
 
 
-def test_colours_leave_room_for_outliers_and_zeros():
-    values = np.concatenate([np.zeros(900), np.linspace(1, 2, 99), [1000.0]])
-    scale = colour_scale(values)
-    assert (scale.low, scale.extend) == (0.0, "max")
-    assert scale.high < 20
-    assert colour_scale(np.array([3.0, 4.0, 5.0])).low == 3.0
-    nothing = colour_scale(np.zeros(3))
-    assert nothing.high > nothing.low
-    assert nothing.zeros(np.zeros(3)).all()
-    assert not colour_scale(np.zeros(3), "share").zeros(np.zeros(3)).any()
-    fixed = colour_scale(np.array([1.0, 5.0]), limits=(2.0, 4.0))
-    assert (fixed.low, fixed.high, fixed.extend) == (2.0, 4.0, "both")
+@pytest.mark.parametrize(
+    ("values", "options", "ends"),
+    [
+        ([*np.zeros(900), *np.linspace(1, 2, 99), 1000.0], {}, (0.0, 11.98, "max")),
+        ([3.0, 4.0, 5.0], {}, (3.0, 4.98, "max")),
+        ([0.0, 0.0, 0.0], {}, (0.0, 1.0, "neither")),
+        ([-1.0, 0.0, 4.0], {"kind": "share"}, (0.0, 1.0, "neither")),
+        ([1.0, 5.0], {"limits": (2.0, 4.0)}, (2.0, 4.0, "both")),
+    ],
+    ids=["outlier", "no zeros", "zeros", "share", "limits"],
+)
+def test_colours_end_where_most_values_do(values, options, ends):
+    scale = colour_scale(np.array(values), **options)
+    assert (scale.low, scale.extend) == ends[::2]
+    assert scale.high == pytest.approx(ends[1], rel=0.02)
 
 
 def test_lattice_map_shows_cells_with_their_coordinates(ax):
@@ -279,7 +282,7 @@ def test_lattice_map_shows_cells_with_their_coordinates(ax):
     np.testing.assert_array_equal(~np.ma.getmaskarray(shown), wet)
     np.testing.assert_array_equal(shown[wet], radar.values[wet])
     np.testing.assert_array_equal(~np.ma.getmaskarray(dry), radar.values == 0)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lon, °E", "lat, °N")
+    assert labels(ax) == ("lon, °E", "lat, °N")
     assert colour_bars(ax) == ["rain_mm, mm\n(grey: zero, white: missing)"]
 
 
@@ -287,8 +290,8 @@ def test_lattice_map_of_an_array_names_its_coordinates(ax):
     values = np.array([[1.0, -2.0, np.nan], [0.0, 4.0, 5.0]])
     hours = pd.Series([0, 6, 12], name="hour")
     plots.lattice_map(values, across=hours, up=["north", "south"], label="gain", ax=ax)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("hour", "row")
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["north", "south"]
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert (*labels(ax), *names) == ("hour", "row", "north", "south")
     np.testing.assert_array_equal(part(ax, "values").get_array().filled(np.nan), values)
     assert colour_bars(ax) == ["gain\n(hatched: missing)"]  # white is a colour here
     assert ax.patch.get_hatch()
@@ -300,7 +303,7 @@ def test_time_slices_of_a_table_share_their_colours():
     X, y = table[PLACES], table["rain_mm"]
     axes = plots.time_slices(X, y, at=[2, 5, 8], ncols=2, figure=figure)
     assert titles(axes) == ["hour 2", "hour 5", "hour 8"]
-    assert all(one.figure is figure for one in axes)
+    assert [one.figure for one in axes] == 3 * [figure]
     for hour, one in zip((2, 5, 8), axes, strict=True):
         now = table[table["hour"] == hour]
         wet = np.sort(now["rain_mm"][now["rain_mm"] > 0])
@@ -330,10 +333,8 @@ def test_component_maps_at_stations(rain):
         by_place = dict(zip(map(tuple, shown.get_offsets()), shown.get_array(), strict=True))
         want = dict(zip(zip(X[now]["lon"], X[now]["lat"], strict=True), parts[name], strict=True))
         assert by_place == pytest.approx(want)
-    limits = [part(one, "values").norm for one in axes]
-    assert limits[0].vmax == limits[1].vmax
-    assert (limits[2].vmin, limits[2].vmax) == (0, 1)
-    assert limits[3].vmin == -limits[3].vmax
+    data, signal, gate, latent = (part(one, "values").get_clim() for one in axes)
+    assert (data, gate, latent[0]) == (signal, (0, 1), -latent[1])
     dots = part(axes[1], "values").get_array()
     np.testing.assert_allclose(dots, np.sort(parts["signal"][parts["signal"].abs() > 0.05]))
     assert len(plots.component_maps(model, X[now], figure=Figure())) == 3
@@ -356,7 +357,7 @@ def test_component_maps_on_a_lattice_of_stations_and_hours(rain):
     np.testing.assert_allclose(part(axes[2], "values").get_array()[3], model.prob_on(row))
     observed, wet = part(axes[0], "values").get_array(), np.nan_to_num(lattice.values) > 0
     np.testing.assert_array_equal(observed[wet], lattice.values[wet])
-    assert (axes[-1].get_xlabel(), axes[-1].get_ylabel()) == ("hour", "station")
+    assert labels(axes[-1]) == ("hour", "station")
     assert colour_bars(axes[0])[-1] == "rain, mm"
 
 
@@ -505,9 +506,8 @@ def test_error_distribution_shows_shares_of_larger_errors(ax):
     np.testing.assert_allclose(line.get_xydata(), [[0, 1], [0.5, 0.75], [1, 0.5], [2, 0.25]])
     assert ax.get_xlabel() == "absolute error of rain, mm"
     plots.error_distribution(y, np.full(4, 50.0), resolution=0.1, label="b", ax=ax)
-    first, second = curves(ax)
-    assert first.get_linestyle() != second.get_linestyle()
-    assert first.get_color() != second.get_color()
+    assert len({line.get_linestyle() for line in curves(ax)}) == 2
+    assert len({line.get_color() for line in curves(ax)}) == 2
     assert ax.get_xlim()[1] > 50  # the larger errors of the second are on the axes
     assert part(ax, "resolution").get_xdata()[0] == 0.1
     assert legend(ax) == ["a", "b"]
@@ -518,7 +518,7 @@ def test_observed_vs_predicted_has_a_dot_for_each_row(ax):
     assert plots.observed_vs_predicted(y, mean, unit="mm", ax=ax) is ax
     np.testing.assert_array_equal(ax.lines[0].get_xydata(), np.column_stack([mean, y]))
     np.testing.assert_array_equal(part(ax, "exact").get_xydata(), [[0, 0], [3, 3]])
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("predicted rain, mm", "observed rain, mm")
+    assert labels(ax) == ("predicted rain, mm", "observed rain, mm")
 
 
 # -- checks -------------------------------------------------------------------------------------
@@ -534,8 +534,7 @@ def test_reliability_shows_the_table_of_diagnostics(rain, ax):
     np.testing.assert_allclose(rows, table["rows"] / len(y))
     assert ax.get_ylabel() == "observed share of non-zero rain_mm"
     plots.reliability(model, X, y, 0.5, ax=ax)
-    assert len(curves(ax)) == 2
-    assert len(ax.patches) == len(rows)  # only those of the first
+    assert (len(curves(ax)), len(ax.patches)) == (2, len(rows))  # rows of the first alone
 
 
 @pytest.mark.slow
@@ -577,8 +576,7 @@ def test_bound_over_steps_and_seconds(curve, ax):
     plain = plots.bound(model, by="seconds", ax=Figure().subplots())
     times = curves(plain)[0].get_xdata()
     np.testing.assert_array_equal(times, model.times_)
-    assert np.all(np.diff(times) > 0)
-    assert times[-1] < model.seconds_
+    assert np.all(np.diff([*times, model.seconds_]) > 0)
     assert plain.get_xlabel() == "seconds"
 
 

@@ -301,7 +301,6 @@ _FLAGS = (
     "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run "
     "--disable-background-networking --disable-component-update --disable-sync"
 )
-_SCREENSHOTS = os.environ.get("ZIGP_SCREENSHOTS")  # a folder to keep them in
 
 
 @pytest.fixture(scope="module")
@@ -332,14 +331,11 @@ def opened(browser, page: Path, width: int = 1200) -> None:
     browser.get(page.as_uri())
     drawn = "return document.querySelectorAll('.map canvas').length"
     WebDriverWait(browser, 60).until(lambda b: b.execute_script(drawn) == 4)
-
-
-def kept(browser, name: str) -> None:
-    if _SCREENSHOTS:
-        Path(_SCREENSHOTS).mkdir(parents=True, exist_ok=True)
+    if folder := os.environ.get("ZIGP_SCREENSHOTS"):
+        os.makedirs(folder, exist_ok=True)
         shot = {"captureBeyondViewport": True, "format": "png"}
         data = browser.execute_cdp_cmd("Page.captureScreenshot", shot)["data"]
-        (Path(_SCREENSHOTS) / f"{name}.png").write_bytes(base64.b64decode(data))
+        Path(folder, f"report-{width}.png").write_bytes(base64.b64decode(data))
 
 
 def marks(browser, name: str) -> pd.DataFrame:
@@ -366,7 +362,6 @@ def test_the_page_opens_offline_without_errors(browser, page):
     ]
     assert requests[0] == page.as_uri()
     assert [url for url in requests[1:] if not url.startswith("data:")] == []
-    kept(browser, "report")
 
 
 def test_the_slider_changes_the_maps(browser, page, rain, model):
@@ -386,7 +381,6 @@ def test_the_slider_changes_the_maps(browser, page, rain, model):
         assert (shown["pixel"] == shown["colour"]).mean() > 0.8  # others lie under a neighbour
         observed = marks(browser, "observed")
         assert observed["colour"].notna().sum() == (now["rain_mm"] > 0).sum()  # zeros are grey
-    kept(browser, "report-hour-11")
 
 
 def test_the_value_under_the_pointer_is_shown(browser, page, rain):
@@ -411,7 +405,6 @@ def test_the_page_fits_the_width_of_a_phone(browser, page):
     assert wide <= seen == 390
     size = browser.execute_script("return parseFloat(getComputedStyle(document.body).fontSize)")
     assert size >= 16
-    kept(browser, "report-phone")
 
 
 @pytest.mark.slow
