@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Demo", "demo", "run_demo"]
-
 RESOLUTION = 0.1  # mm
 INPUTS = ["lat", "lon", "hour"]
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-__all__ = ["Table", "column_kind"]
-
 _KINDS = dict.fromkeys("biuf", "number") | {"M": "time"}  # by NumPy's letter for a type
 
 

@@ -17,8 +17,6 @@ from zigp.models.likelihoods import Gated, Gaussian, HurdleLognormal
 from zigp.models.likelihoods.gaussian import NOISE_FLOOR
 from zigp.models.model import Model
 
-__all__ = ["findings"]
-
 _RISING = 0.05  # nats per row, over the last quarter of the steps
 _FEWEST_STEPS = 100
 _NEVER = 0.03  # the largest distance of a constant gate from 0 or 1

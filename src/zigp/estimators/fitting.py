@@ -62,8 +62,6 @@ from zigp.training.progress import progress_bar
 if TYPE_CHECKING:
     from zigp.data.streams import Block, Stream
 
-__all__ = ["FIRST_GATE_VARIANCE", "SparseGP", "row_weights"]
-
 Training = Mapping[str, tuple[int, float]]
 
 # Larger lattices are looked at in slabs.

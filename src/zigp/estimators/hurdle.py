@@ -28,8 +28,6 @@ from zigp.models import predictions
 from zigp.runtime.session import entry_point
 from zigp.training import InterruptedFitError, hold_checkpoints
 
-__all__ = ["HurdleGPRegressor"]
-
 
 @registered
 @estimator

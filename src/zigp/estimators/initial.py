@@ -25,8 +25,6 @@ from zigp.gp.kernels import (
 )
 from zigp.gp.latent import LatentGP
 
-__all__ = ["KERNELS", "KernelSpec", "Sizes", "Sparsity", "initial_latent"]
-
 KERNELS: dict[str, type[Stationary] | type[Linear]] = {
     "squared_exponential": SquaredExponential,
     "matern12": Matern12,

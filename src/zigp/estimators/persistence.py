@@ -30,8 +30,6 @@ from zigp.runtime.atomic import replacing
 from zigp.runtime.digest import digest
 from zigp.training import progress
 
-__all__ = ["FORMAT", "load", "read_header", "registered", "save"]
-
 FORMAT = 1
 _KEY = "zigp"
 _WASTE = 64  # bytes of an array of texts of equal width, for each of their characters

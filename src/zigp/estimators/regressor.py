@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["ModelRegressor", "Regressor"]
-
 
 class Regressor(JointDraws, RegressorMixin):
     """The questions that every regressor answers, by its predictive distribution and its draws."""

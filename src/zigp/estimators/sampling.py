@@ -21,8 +21,6 @@ from zigp.training import check_whole
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["JointDraws", "frame", "probability_level"]
-
 _DRAWS_AT_ONCE = 50
 
 

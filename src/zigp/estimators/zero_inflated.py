@@ -38,8 +38,6 @@ from zigp.runtime.session import entry_point
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ZeroInflatedGPRegressor"]
-
 
 @registered
 @estimator

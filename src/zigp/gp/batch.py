@@ -8,8 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["Batch", "Lattice", "Rows", "distinct", "once_each"]
-
 Array = jax.Array | np.ndarray
 
 

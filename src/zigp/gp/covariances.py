@@ -16,8 +16,6 @@ from jax.typing import ArrayLike
 
 from zigp.gp.projection import Projection
 
-__all__ = ["COVARIANCES", "Covariance", "CovarianceName", "Dense", "Diagonal"]
-
 # Conjugate-gradient iterations in a natural-gradient step; the next step continues from there.
 _SOLVER_STEPS = 6
 

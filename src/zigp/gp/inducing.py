@@ -16,8 +16,6 @@ from jaxtyping import Float
 
 from zigp.gp.batch import distinct
 
-__all__ = ["Inducing", "pick", "place"]
-
 _LARGEST_SAMPLE = 20_000
 
 

@@ -34,8 +34,6 @@ from zigp.gp.kernels import Kernel
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection, along_each_axis, default_jitter, whitened, with_jitter
 
-__all__ = ["LatentGP", "family", "part_of", "with_part"]
-
 
 class LatentGP(eqx.Module):
     """A latent function under q: prior mean β, prior variance v, kernels, inducing inputs, q.

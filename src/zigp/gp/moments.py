@@ -5,8 +5,6 @@ from __future__ import annotations
 import equinox as eqx
 from jax import Array
 
-__all__ = ["Moments"]
-
 
 class Moments(eqx.Module):
     """Mean and variance at every input: leading axes of a family, then the shape of the inputs."""

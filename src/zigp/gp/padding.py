@@ -6,8 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-__all__ = ["chunks", "padded", "padded_size"]
-
 _SMALLEST = 256
 
 

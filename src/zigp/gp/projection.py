@@ -15,8 +15,6 @@ from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-__all__ = ["Projection", "along_each_axis", "default_jitter", "whitened", "with_jitter"]
-
 _SMALL = 256  # up to this size a triangular matrix is multiplied as if it were full
 _INPUT_LETTERS = "xyzuvrst"
 _INDUCING_LETTERS = "abcdefghijklmnop"

@@ -25,17 +25,6 @@ from zigp.math.quadrature import trapezoid
 from zigp.math.special import log_normal_cdf, normal_cdf
 from zigp.models.signal import Marginals, Signal
 
-__all__ = [
-    "Counts",
-    "Exponential",
-    "Gammas",
-    "Inflated",
-    "Mixture",
-    "Predictive",
-    "log_latent_nodes",
-    "mixture",
-]
-
 _NODES_ONE = 301
 _NODES_MANY = 512
 _NODES_LOG = 61

@@ -17,8 +17,6 @@ from zigp.gp.projection import Projection
 from zigp.models.likelihoods import Bernoulli, Likelihood
 from zigp.models.signal import Gate, Latent, Signal, Total
 
-__all__ = ["Model", "gp_classification", "gp_network", "gp_regression", "zero_inflated_gp"]
-
 
 class Model(eqx.Module):
     """Latents, the signal composed of them, and the likelihood of the observations."""

@@ -17,8 +17,6 @@ from zigp.gp.projection import Projection
 from zigp.models.likelihoods import Likelihood
 from zigp.models.model import Model
 
-__all__ = ["Slopes", "bound", "log_prior", "objective", "objective_and_gradient", "slopes"]
-
 
 def bound(model: Model, batch: Batch) -> Array:
     """ELBO = E_q[log p(y | signal)] − Σ KL(q(u) ‖ p(u)), each latent counted once."""

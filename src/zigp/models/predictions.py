@@ -34,22 +34,6 @@ from zigp.models.likelihoods import (
 from zigp.models.model import Model
 from zigp.models.signal import Gate, Marginals, Signal
 
-__all__ = [
-    "Predictions",
-    "Question",
-    "back_transformed",
-    "block_shape",
-    "cdf",
-    "components",
-    "draw",
-    "elbo",
-    "given_outputs",
-    "log_between",
-    "moments",
-    "network",
-    "quantile",
-]
-
 _ROWS_AT_ONCE = 6_144  # with 1,000 inducing points a chunk takes about a quarter of a GB
 _CELLS_AT_ONCE = 24_576  # of a lattice, where cells share work
 _MOST_JOINT_ROWS = 6_000  # drawn jointly without a lattice

@@ -32,8 +32,6 @@ from jax import Array
 from zigp.gp.moments import Moments
 from zigp.math.special import normal_cdf, probit_moments
 
-__all__ = ["Gate", "Latent", "Product", "Signal", "Sum", "Total", "times"]
-
 Marginals = Mapping[str, Moments]
 Nodes = Mapping["Signal", Array]
 

@@ -20,8 +20,6 @@ from zigp.plots.canvas import (
 )
 from zigp.plots.labels import one_per_row, target_label
 
-__all__ = ["amount_histogram", "error_distribution", "means_along", "observed_vs_predicted"]
-
 _MARKERS = ("o", "D", "s", "^", "v")
 _FEW = 30  # means, of which each has a marker
 _WIDE = 1e3  # largest over smallest amount, from which on their axis is logarithmic

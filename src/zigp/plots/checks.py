@@ -21,15 +21,6 @@ from zigp.plots.canvas import (
 )
 from zigp.plots.labels import target_label
 
-__all__ = [
-    "bound",
-    "draw_pit",
-    "draw_reliability",
-    "pit_histogram",
-    "precision_recall",
-    "reliability",
-]
-
 _TWO_SD = 0.9545  # probability within two standard deviations
 
 

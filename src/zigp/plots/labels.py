@@ -12,21 +12,6 @@ from zigp.data.layout import column_index, listed
 from zigp.data.names import is_latitude, is_longitude, places_among
 from zigp.data.names import is_time as names_a_time
 
-__all__ = [
-    "as_table",
-    "degrees_of",
-    "input_names",
-    "is_time",
-    "one_per_row",
-    "output_names",
-    "place_columns",
-    "place_label",
-    "target_label",
-    "time_label",
-    "value_text",
-    "with_unit",
-]
-
 _WRITTEN = {"degrees_north": "°N", "degrees_east": "°E", "1": ""}  # units as CF spells them
 
 

@@ -25,8 +25,6 @@ from zigp.plots.canvas import (
 from zigp.plots.labels import as_table, input_names, one_per_row, output_names, target_label
 from zigp.runtime.session import entry_point
 
-__all__ = ["components_1d", "fit_1d"]
-
 Band = tuple[np.ndarray, np.ndarray]  # mean and standard deviation
 
 _SPREAD = 2.0  # standard deviations to either side

@@ -33,8 +33,6 @@ from zigp.plots.labels import (
 )
 from zigp.plots.marks import Marks, draw_group, upright
 
-__all__ = ["component_maps", "lattice_map", "part_scales", "scatter_map", "time_slices"]
-
 _COMPONENTS = ("signal", "gate", "latent")
 
 

@@ -16,8 +16,6 @@ from zigp.data.names import is_globe, is_plane
 from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates, titled
 from zigp.plots.labels import as_table, is_time, place_columns, place_label, with_unit
 
-__all__ = ["Marks", "dot_size", "draw_group", "upright"]
-
 _FEWEST, _SPARSEST = 4, 2  # coordinates to either side of a lattice, and cells for each place in it
 _MOST_NAMES = 12  # tick labels of coordinates that are text
 

@@ -21,8 +21,6 @@ from zigp.plots.canvas import (
 from zigp.plots.labels import as_table, input_names, output_names
 from zigp.plots.marks import Marks, draw_group
 
-__all__ = ["network_panels"]
-
 _BAR: dict[str, Any] = {"pad": 0.02, "size": "small"}
 _KINDS = {  # of colours, and the label of their bar
     "latents": ("signed", "latents"),

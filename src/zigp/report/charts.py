@@ -28,8 +28,6 @@ from zigp.report.map_data import MapData
 from zigp.report.roles import Roles
 from zigp.report.trial import Evaluation, Trial
 
-__all__ = ["draw_charts", "draw_maps"]
-
 _HALF, _WIDE, _SQUARE = (4.6, 2.8), (9.4, 3.6), (4.6, 3.8)  # inches
 _HIGH = 2.6  # inches of a map, without its labels
 _STYLE = {

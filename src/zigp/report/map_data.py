@@ -11,8 +11,6 @@ import pandas as pd
 from zigp.plots.labels import time_label
 from zigp.report.roles import Roles
 
-__all__ = ["MapData", "chosen_rows", "map_data"]
-
 _MOST_CELLS = 150_000  # in all pictures together
 _MOST_PLACES = 30_000
 _MOST_PICTURES = 60  # if nearly every row has a time of its own

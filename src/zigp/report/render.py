@@ -26,8 +26,6 @@ from zigp.report.trial import Trial, evaluate
 from zigp.report.words import amount, learned
 from zigp.runtime.atomic import replacing
 
-__all__ = ["write_report"]
-
 
 def write_report(
     model: Any,

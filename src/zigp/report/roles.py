@@ -7,8 +7,6 @@ from typing import Any, Self
 from zigp.data.names import is_globe, is_time, places_among
 from zigp.plots.labels import degrees_of
 
-__all__ = ["Roles"]
-
 
 @dataclass(frozen=True)
 class Roles:

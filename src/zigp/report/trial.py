@@ -14,8 +14,6 @@ from zigp.estimators import SparseGPRegressor
 from zigp.estimators.families import resolution_of
 from zigp.report.roles import Roles
 
-__all__ = ["Evaluation", "Trial", "evaluate"]
-
 _FEWEST_ROWS = 20
 _MOST_ROWS = 20_000
 _SHARE = 0.2

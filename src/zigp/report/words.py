@@ -12,8 +12,6 @@ from zigp.gp.latent import LatentGP
 from zigp.report.roles import Roles
 from zigp.runtime.session import entry_point
 
-__all__ = ["amount", "learned"]
-
 _UNITS = {name: f"{name}s" for name in ("hour", "day", "week", "month", "year")}
 _LONG = 20.0  # times the extent of the data, from which on a function is practically constant
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
-__all__ = ["replacing"]
-
 _TRIES, _CHECKS, _PAUSE = 100, 4, 0.02  # at most, in a row, and seconds in between
 
 

@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["digest"]
-
 
 def digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
     """Return the digest of a file's header, except its own entry, and of its arrays."""

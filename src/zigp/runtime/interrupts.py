@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["StopRequest"]
-
 
 class StopRequest(BaseException):
     """A signal that asks the process to end, raised as an exception like that of Ctrl-C.

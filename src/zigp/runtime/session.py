@@ -15,8 +15,6 @@ from typing import Any
 import jax
 from threadpoolctl import threadpool_limits
 
-__all__ = ["entry_point", "make_room", "session", "surroundings"]
-
 _lock = threading.Lock()
 _users = 0
 _limits: threadpool_limits | None = None

@@ -25,8 +25,6 @@ from zigp.runtime.digest import digest
 from zigp.training.locks import LOCK, locked, remove_empty
 from zigp.training.settings import check_positive
 
-__all__ = ["Checkpoints", "discard", "fingerprint", "hold_checkpoints"]
-
 _KEY, _KEPT, _NAMES = "zigp-checkpoint", 2, "step-*.checkpoint"
 
 

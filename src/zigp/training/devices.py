@@ -19,8 +19,6 @@ from jax.sharding import PartitionSpec as Spec
 from zigp.gp.batch import Batch
 from zigp.training.minibatches import longest, map_along
 
-__all__ = ["Devices", "available"]
-
 _AXIS = "devices"
 
 

@@ -16,8 +16,6 @@ from zigp.gp.batch import Batch, Lattice
 from zigp.training.devices import Devices
 from zigp.training.minibatches import filled_up, longest, whole_batches
 
-__all__ = ["Feed", "Resident", "Streamed", "digest_of"]
-
 
 class Resident:
     """Data that fit into memory.

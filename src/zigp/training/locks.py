@@ -13,8 +13,6 @@ try:
 except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["LOCK", "locked", "remove_empty"]
-
 LOCK = ".zigp-lock"
 _TRIES = 100  # during each of which another fit came and went
 

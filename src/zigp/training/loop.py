@@ -28,8 +28,6 @@ from zigp.training.settings import TrainingSettings, latents_with_natural_steps,
 from zigp.training.steps import Plan, State, advance, first_state
 from zigp.training.watching import chosen, failure, finite, gain, highest, with_more_jitter
 
-__all__ = ["Training", "train", "train_restarts"]
-
 _SECONDS_AT_ONCE = 1.0  # that a compiled program runs before Ctrl-C is checked
 _FIRST_STEPS = 5  # of a time budget, before the time of a step is known
 _MINIBATCH_RATE = 0.1  # of natural-gradient steps

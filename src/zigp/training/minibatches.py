@@ -14,16 +14,6 @@ from jax import Array
 
 from zigp.gp.batch import Batch, Lattice, Rows
 
-__all__ = [
-    "filled_up",
-    "longest",
-    "map_along",
-    "minibatch",
-    "next_order",
-    "order_of_pass",
-    "whole_batches",
-]
-
 
 def whole_batches(data: Batch, size: int, parts: int = 1) -> tuple[Batch, int]:
     """Fill data up to whole minibatches of about `size` cells; return them and places per part.

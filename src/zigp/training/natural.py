@@ -28,8 +28,6 @@ from zigp.gp.projection import Projection
 from zigp.models.model import Model
 from zigp.models.objective import Slopes, slopes
 
-__all__ = ["natural_sweep"]
-
 _DAMPING = 0.5  # of a step where the bound is not quadratic
 _HALVINGS = 4  # of a step that lowers the bound, before it is given up
 

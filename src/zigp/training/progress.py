@@ -10,8 +10,6 @@ import numpy as np
 
 from zigp.models.model import Model
 
-__all__ = ["Fit", "InterruptedFitError", "Progress", "progress_bar"]
-
 _LINES = 5  # written during a fit without a terminal
 
 Show = Callable[["Progress"], None]

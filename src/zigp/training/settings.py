@@ -14,19 +14,6 @@ from jax import Array
 
 from zigp.models.model import Model
 
-__all__ = [
-    "GROUPS",
-    "Method",
-    "Schedule",
-    "TrainingSettings",
-    "check_positive",
-    "check_whole",
-    "latents_with_natural_steps",
-    "learned",
-    "learning_rates",
-    "parameter_names",
-]
-
 Method = Literal["adam", "natural"]
 Schedule = Literal["cosine", "constant"] | Callable[[Array], Array]
 

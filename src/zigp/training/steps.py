@@ -29,8 +29,6 @@ from zigp.training.settings import Schedule, learned
 if TYPE_CHECKING:
     from optax import GradientTransformation
 
-__all__ = ["Plan", "State", "Summit", "advance", "first_state", "scheduled"]
-
 _MEMORY = 0.999  # of Adam for the squares of gradients
 # Between natural-gradient steps on all data the gradient has no noise and changes fast.
 _SHORT_MEMORY = 0.9

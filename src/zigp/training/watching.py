@@ -14,8 +14,6 @@ from zigp.models.model import Model
 from zigp.training.settings import TrainingSettings, learned
 from zigp.training.steps import State
 
-__all__ = ["chosen", "failure", "finite", "gain", "highest", "with_more_jitter"]
-
 
 def gain(history: list[np.ndarray], patience: int) -> float:
     """Return the rise of the bound between the last chunks and the same number before them.

@@ -24,8 +24,6 @@ from zigp.data.tables.errors import FileError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Block", "Stream", "open_stream"]
-
 _BUFFER = 2**28  # bytes of rows that are shuffled together; as many are read ahead
 _SLICES = 4  # at least, in a buffer
 # A sample comes from 64 slices: fewer where they are large, more where they are small.

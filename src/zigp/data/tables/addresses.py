@@ -14,8 +14,6 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from zigp.data.tables.errors import FileError, file_errors
 
-__all__ = ["Location", "begins", "is_zarr", "locate", "unpacked"]
-
 _ENDINGS = (".parquet", ".parq", ".pq")  # of the files of a table in a folder
 _ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")  # files that mark a Zarr folder
 _MAGIC = {b"PAR1": "parquet", b"\x89HDF\r\n\x1a\n": "netcdf"} | {

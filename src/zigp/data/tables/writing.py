@@ -20,8 +20,6 @@ from zigp.data.tables.addresses import is_zarr
 from zigp.data.tables.errors import FileError, file_errors
 from zigp.runtime.atomic import replacing
 
-__all__ = ["LATTICES", "TABLES", "TableWriter", "check_writable", "write_dataset", "writing"]
-
 TABLES = (".csv", ".csv.gz", ".tsv", ".parquet")
 LATTICES = (".nc", ".zarr")
 

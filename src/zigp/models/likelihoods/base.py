@@ -17,8 +17,6 @@ from zigp.gp.moments import Moments
 from zigp.models.distributions import Inflated, Predictive
 from zigp.models.signal import Gate, Latent, Marginals, Signal, times
 
-__all__ = ["Amounts", "Likelihood", "LogAmounts", "gate_and_latent"]
-
 
 class Likelihood(eqx.Module):
     """The distribution of y given the signal."""

@@ -15,8 +15,6 @@ from zigp.math.special import log_probit_mean
 from zigp.models.likelihoods.base import Likelihood
 from zigp.models.signal import Gate, Marginals, Signal
 
-__all__ = ["Bernoulli"]
-
 
 class Bernoulli(Likelihood):
     """y = 1 with probability Φ(g), otherwise 0; the signal is the gate Φ(g).

@@ -21,8 +21,6 @@ from zigp.models.distributions import Counts, log_latent_nodes
 from zigp.models.likelihoods.base import LogAmounts, gate_and_latent
 from zigp.models.signal import Marginals, Signal
 
-__all__ = ["ZeroInflatedNegativeBinomial", "ZeroInflatedPoisson"]
-
 _INNER_NODES = 17
 
 

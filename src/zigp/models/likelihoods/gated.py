@@ -22,8 +22,6 @@ from zigp.models.likelihoods.base import Amounts, gate_and_latent
 from zigp.models.likelihoods.gaussian import above_floor, from_excess
 from zigp.models.signal import Marginals, Signal
 
-__all__ = ["Gated"]
-
 
 class Gated(Amounts):
     """y ~ N(Φ(g) f, σ₀² + Φ(g)² σ₁²): noise σ₀ where the signal is off, and more where it is on.

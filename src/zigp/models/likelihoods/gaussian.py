@@ -18,8 +18,6 @@ from zigp.models.distributions import Mixture, mixture
 from zigp.models.likelihoods.base import Amounts
 from zigp.models.signal import Marginals, Signal
 
-__all__ = ["NOISE_FLOOR", "Gaussian", "above_floor", "from_excess"]
-
 NOISE_FLOOR = 1e-6  # of the variance of outputs scaled to about 1
 
 

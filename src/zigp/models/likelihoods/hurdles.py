@@ -18,8 +18,6 @@ from zigp.models.likelihoods.base import LogAmounts, gate_and_latent
 from zigp.models.likelihoods.gaussian import above_floor, from_excess
 from zigp.models.signal import Marginals, Signal
 
-__all__ = ["HurdleGamma", "HurdleLognormal"]
-
 
 class Hurdle(LogAmounts):
     """y = 0 with probability 1 − Φ(g), otherwise a positive amount of which f is the logarithm.

@@ -16,8 +16,6 @@ from zigp.gp.moments import Moments
 from zigp.models.likelihoods.gaussian import Gaussian, above_floor
 from zigp.models.signal import Latent, Marginals, Signal, Total
 
-__all__ = ["LatentNoise", "network_given", "network_parts", "site_posterior"]
-
 
 class LatentNoise(Gaussian):
     """Gaussian noise on the outputs of a network, and noise on its latents at every site.
