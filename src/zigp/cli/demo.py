@@ -66,7 +66,7 @@ def demo(
 
 @dataclass
 class Demo:
-    """What the demo found."""
+    """The results of the demo."""
 
     rain: pd.DataFrame
     held_out: np.ndarray

@@ -1,4 +1,4 @@
-"""The first guess of every parameter, from the data: kernels, inducing inputs, sizes."""
+"""Initial latent functions, from the data: kernels, inducing inputs and their numbers."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ KERNELS: dict[str, type[Stationary] | type[Linear]] = {
 Sizes = int | Sequence[int] | Mapping[str, int]
 KernelSpec = str | Kernel | Sequence[str | Kernel] | Mapping[str, str | Kernel]
 
-_MOST_DENSE = 400  # inducing variables up to which q gets a full covariance by itself
+_MOST_DENSE = 400  # inducing variables of a q with a full covariance by default
 _MOST_POINTS = 100
-# Along a group of one column, and of several: every coordinate, up to these limits. Rows that do
-# not lie on a lattice share little of the work.
+# Inducing points of a group of one column, and of several: every coordinate, up to these numbers.
+# Rows that do not lie on a lattice share little of the work.
 _ON_LATTICE = (1100, 150)
 _SCATTERED = (100, 20)
 _MOST_VARIABLES = 200_000
@@ -46,7 +46,7 @@ _MOST_VARIABLES = 200_000
 
 @dataclass(frozen=True)
 class Sparsity:
-    """How a latent is to be approximated: how many inducing inputs, and what covariance."""
+    """The approximation of a latent: the number of inducing inputs, and the covariance of q."""
 
     n_inducing: Sizes | None
     covariance: str  # CovarianceName or "auto"
@@ -68,7 +68,7 @@ def initial_latent(
 ) -> LatentGP:
     """Return a latent over some of the columns of X, ready to be trained.
 
-    `reach` is the first length-scale in standard deviations of a column, if not the default.
+    `reach` is the initial length-scale in standard deviations of a column, if not the default.
     """
     groups = layout.only(columns)
     if not groups:
@@ -107,11 +107,11 @@ def initial_latent(
 
 
 def _reach(M: int, D: int) -> float:
-    """A first length-scale, in standard deviations of a column.
+    """Return the initial length-scale, in standard deviations of a column.
 
-    Twice the distance between neighbours among M inducing inputs spread evenly over a cube of
+    It is twice the distance between neighbours among M inducing inputs spread evenly over a cube of
     side √12 (the side of a uniform distribution with standard deviation 1), at most 1: a GP that
-    starts too smooth takes structure for noise and does not recover.
+    starts too smooth explains structure as noise and does not recover.
     """
     return float(min(1.0, 2.0 * np.sqrt(12.0) / max(M, 1) ** (1.0 / D)))
 
@@ -123,7 +123,7 @@ def _sizes(
     all_names: tuple[str, ...],
     n_inducing: Sizes | None,
 ) -> list[int]:
-    """How many inducing inputs each group gets; a single number is of all together."""
+    """Return the number of inducing inputs of each group; a single number is for all together."""
     if n_inducing is None:
         if len(all_names) == 1:
             return [_MOST_POINTS]
@@ -147,7 +147,7 @@ def _sizes(
 
 
 def _shared_out(n: int, counts: list[int]) -> list[int]:
-    """The sizes of a lattice of at most n points, as even as the coordinates of its axes allow.
+    """Return the sizes of a lattice of at most n points, as even as its coordinates allow.
 
     >>> _shared_out(50, [20, 9]), _shared_out(50, [20, 3]), _shared_out(10, [500, 60, 80])
     ([7, 7], [16, 3], [2, 2, 2])
@@ -177,7 +177,7 @@ def _per_group(
 def _named[T](
     what: str, values: Sequence[T] | Mapping[str, T], names: list[str], all_names: tuple[str, ...]
 ) -> list[T]:
-    """What is given for some column groups, out of a value for each of all."""
+    """Return the values for some column groups, given one for each of all."""
     if not isinstance(values, Mapping):
         if len(values) != len(all_names):
             raise ValueError(
@@ -191,7 +191,7 @@ def _named[T](
 
 
 def _kernel(spec: str | Kernel, group: tuple[int, ...], layout: Layout) -> Kernel:
-    """A kernel object as it is, or a named one over the group's columns."""
+    """Return a kernel object as it is, or a named kernel over the group's columns."""
     here = [group.index(c) for c in layout.latlon or () if c in group]
     if isinstance(spec, Kernel):
         return _chordal(spec, len(group), here) if here else spec

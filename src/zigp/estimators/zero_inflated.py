@@ -135,7 +135,7 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     @property
     @entry_point
     def noise_(self) -> dict[str, float]:
-        """What the likelihood has learned about the scatter around the signal, by name.
+        """Learned parameters of the scatter around the signal, by name.
 
         Standard deviations are in the units of y; `log_sd` is that of log y.
 

@@ -10,7 +10,7 @@ from zigp.plots.labels import degrees_of
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns are to a reader: the target, places, the time and other inputs.
+    """The roles of columns in a report: the target, places, the time and other inputs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is at a path, or at an address that fsspec knows, by its content."""
+"""The format of a file at a path or an fsspec address, by its content."""
 
 from __future__ import annotations
 
