@@ -27,11 +27,15 @@ LATTICES = (".nc", ".zarr")
 class TableWriter:
     """A table that is written to a file, part by part."""
 
-    def __init__(self, path: Path, ending: str, file: IO[bytes]) -> None:
+    def __init__(self, path: Path, ending: str) -> None:
         self._path, self._ending, self._columns = path, ending, list[Any]()
         self._open = ExitStack()  # each file writes to the one before
-        self._file: Any = self._open.enter_context(file)
-        if ending == ".csv.gz":
+        self._file: Any = None
+
+    def begin(self, file: IO[bytes]) -> None:
+        """Write to this file."""
+        self._file = self._open.enter_context(file)
+        if self._ending == ".csv.gz":
             self._file = self._open.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
 
     def add(self, frame: pd.DataFrame) -> None:
@@ -83,14 +87,17 @@ def writing(path: Path | str, force: bool = False) -> Iterator[TableWriter]:
     path = Path(path)
     check_writable(path, force, TABLES)
     if str(path) == "-":
-        yield TableWriter(path, ".csv", sys.stdout.buffer)
+        table = TableWriter(path, ".csv")
+        table.begin(sys.stdout.buffer)
+        yield table
         with file_errors("write", path):
             sys.stdout.buffer.flush()
         return
     with replacing(path, file_errors("write", path)) as part:
-        with file_errors("write", path):
-            table = TableWriter(path, _ending(path, TABLES), part.open("xb"))
+        table = TableWriter(path, _ending(path, TABLES))
         try:
+            with file_errors("write", path):
+                table.begin(part.open("xb"))
             yield table
             table.close()
         finally:
