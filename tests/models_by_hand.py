@@ -72,6 +72,16 @@ def random_latent(
     return latent if jitter is None else with_jitter(latent, jitter)
 
 
+def one_point_latent(x: float, mean: float, var: float, prior_mean: float = 0.0) -> LatentGP:
+    """Return a latent with its inducing input at x, where q is N(mean, var)."""
+    latent = LatentGP.create(
+        (SquaredExponential(1.0),), (np.array([[x]]),), ((0,),), prior_mean=prior_mean
+    )
+    q = np.array([mean - prior_mean]), np.array([[0.5 * np.log(var)]])
+    latent = eqx.tree_at(lambda gp: (gp.q_mean, gp.q_cov.factor), latent, q)
+    return with_jitter(latent, 0.0)
+
+
 def with_jitter(latent: LatentGP, jitter: float) -> LatentGP:
     return eqx.tree_at(lambda gp: gp.jitter, latent, np.asarray(jitter))
 

@@ -22,7 +22,6 @@ ROOMS = {
     "signal": ("tests/models/test_signal.py",),
     "objective": (
         _OBJECTIVE + "bound_is_the_papers_written_out_by_hand[dense-0]",
-        _OBJECTIVE + "parts_of_the_data_add_up_to_the_whole",
         _OBJECTIVE + "the_prior_counts_every_length_that_there_is",
         "tests/training/test_natural.py::test_the_slopes_that_a_sweep_ends_with_give_the_gradient[rows]",
     ),
