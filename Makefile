@@ -79,7 +79,7 @@ format: setup
 	$(BIN)/ruff format .
 
 docs: setup
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet --site-dir site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --site-dir site
 	@echo "The documentation is in site/index.html."
 
 # An empty environment with nothing of the checkout in reach.

@@ -2,7 +2,7 @@
 
 python benchmarks/streaming.py [ROWS]
 
-Rows are written by make_rows.py into a temporary folder. The model is the zero-inflated GP with a
+make_rows.py writes the rows into a temporary folder. The model is the zero-inflated GP with a
 lattice of 10 × 100 inducing points. Reading alone is one pass over the same blocks; computing alone
 is as many steps on a block that stays in memory. Writes results/streaming.json and
 docs/images/streaming.svg.
@@ -26,14 +26,14 @@ import zigp.estimators.fitting as base
 from zigp import ZeroInflatedGPRegressor, open_stream
 from zigp.data.streams import Stream, prefetched
 from zigp.runtime.session import session
-from zigp.training import train
+from zigp.training import train_restarts
 
 ROWS = 100_000_000
 IMAGE = Path(__file__).parents[1] / "docs" / "images" / "streaming.svg"
 
 
 class Memory(threading.Thread):
-    """The resident memory of this process, looked at once a second."""
+    """Record the resident memory of this process once a second."""
 
     def __init__(self) -> None:
         super().__init__(daemon=True)
@@ -64,6 +64,7 @@ def opened(folder: Path) -> Stream:
 
 
 def reading_alone(folder: Path) -> float:
+    """Return the seconds that one pass over the blocks takes, without computing."""
     start = time.perf_counter()
     total = 0.0
     for block in prefetched(opened(folder).blocks(0, 0)):
@@ -73,24 +74,24 @@ def reading_alone(folder: Path) -> float:
 
 
 def computing_alone(folder: Path, blocks: int = 12) -> float:
-    """Seconds a block, of steps on one that is in memory already."""
+    """Return the seconds that the steps on a block take, once it is in memory."""
     held: dict[str, Any] = {}
 
-    def instead(model: Any, feed: Any, settings: Any, show: Any, **more: Any) -> Any:
+    def instead(models: Any, feed: Any, settings: Any, show: Any, **more: Any) -> Any:
         data = feed.block(0)[0]
         feed.close()
         steps = feed.steps * blocks
         settings = base.replace(settings, steps=steps, batch_size=2**14)
-        train(model, data, base.replace(settings, steps=feed.steps))
-        fit = train(model, data, settings)
-        held["seconds"] = fit.seconds / blocks
-        return fit
+        train_restarts(models, data, base.replace(settings, steps=feed.steps))
+        fits = train_restarts(models, data, settings)
+        held["seconds"] = fits[0].seconds / blocks
+        return fits
 
-    whole, base.train = base.train, instead
+    whole, base.train_restarts = base.train_restarts, instead
     try:
         estimator().fit_stream(opened(folder))
     finally:
-        base.train = whole
+        base.train_restarts = whole
     return held["seconds"]
 
 

@@ -64,3 +64,9 @@ def test_no_module_imports_itself_through_others():
     while free := {name for name, needs in graph.items() if not needs & graph.keys()}:
         graph = {name: needs for name, needs in graph.items() if name not in free}
     assert graph == {}
+
+
+def test_the_picture_shows_the_rooms_in_their_order():
+    import architecture
+
+    assert tuple(room for row in architecture.ROWS.values() for room in row) == ROOMS

@@ -8,6 +8,9 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
+
+from zigp.cli.app import COMMANDS, app
 
 ROOT = Path(__file__).parents[2]
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -79,3 +82,9 @@ def test_a_closed_standard_output_is_reported(tmp_path):
     done = subprocess.run(typed, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1
     assert done.stderr == "Standard output is closed: choose a file as --out.\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_a_command_opens_with_its_line_in_the_list(command):
+    shown = CliRunner().invoke(app, [command, "--help"]).output
+    assert f"\n\n  {COMMANDS[command]}\n" in shown

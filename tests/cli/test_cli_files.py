@@ -455,7 +455,7 @@ MISTAKES = {
     "a gap in an input": (FIT, "rain.csv, line 6, column 'lat' is empty:", with_cell("lat", None)),
     "text without a role": (
         f"{FIT} --inputs gear",
-        "'gear' of rain.csv holds no numbers but, for example, 'net'. Name it with --time if",
+        "rain.csv, line 2, column 'gear': 'net' is not a number, nor is any other in the column",
         TABLE.assign(gear="net"),
     ),
     "a comma in a name": (
@@ -497,7 +497,10 @@ MISTAKES = {
         "Exposures must be positive",
         TABLE.assign(effort=0.0),
     ),
-    "effort for a plain gp": (f"{FIT} --model gp --exposure hour", "belong to --model zigp"),
+    "effort for a plain gp": (
+        f"{FIT} --model gp --exposure hour",
+        "--exposure belongs to --model zigp.",
+    ),
     "a gate for a plain gp": (f"{FIT} --model gp --gate-inputs lat", "--gate-inputs belongs to"),
     "latitudes in metres": (
         FIT,
@@ -507,11 +510,11 @@ MISTAKES = {
     "no GPU": (f"{FIT} --device gpu", "finds no GPU"),
     "a group that is not there": (
         f"{FIT} --inducing depth=4",
-        "--inducing names 'depth', but inputs are lat, lon, hour",
+        "--inducing names depth, but inputs are lat, lon, hour",
     ),
     "a group that is left out": (
         f"{FIT} --inducing space=4",
-        "--inducing has no number for 'hour'",
+        "--inducing names lat, lon, but inputs are lat, lon, hour: give a number for each",
     ),
     "going on from no model": (f"{FIT} --from rain.csv", "not a zigp model"),
     "going on with other columns": (
@@ -520,7 +523,7 @@ MISTAKES = {
     ),
     "going on with another kernel": (
         f"{ON} --kernel matern12",
-        "--kernel is not what ready.zigp was fitted with, and a model goes on with its own",
+        "--kernel is not what ready.zigp was fitted with, and a model that is trained further",
     ),
     "going on in another precision": (f"{ON} --dtype float32", "--dtype is not"),
     "going on with more points": (f"{ON} --inducing 9", "--inducing is not"),
@@ -532,7 +535,7 @@ MISTAKES = {
     ),
     "going on from another kind": (
         f"{FIT} --from class.zigp",
-        "class.zigp holds a SparseGPClassifier: train it on in Python",
+        "class.zigp holds a SparseGPClassifier: train it further in Python",
     ),
     "the data as the model's name": (
         f"{FIT} --force --out rain.csv",
@@ -549,7 +552,7 @@ MISTAKES = {
     ),
     "a number for an axis that is not there": (
         f"{FIT_NC} --inducing time=2,depth=3",
-        "--inducing names 'depth', but inputs are time, site",
+        "--inducing names time, depth, but inputs are time, site",
     ),
     "a time that is no axis": (
         f"{FIT_NC} --time hour",
@@ -649,9 +652,9 @@ def test_a_mistake_is_reported_in_one_message_and_changes_no_file(zigp, tmp_path
         ("fit rain.csv --out m.zigp", "Missing option '--target'"),
         (f"{FIT} --colour red", "No such option: --colour"),
         (f"{FIT} --steps 0", "--steps"),
-        (f"{FIT} --likelihood poisson", "'poisson' is not one of 'auto', 'gated'"),
+        (f"{FIT} --likelihood poisson", "'poisson' is not one of 'auto', 'gaussian'"),
         (f"{FIT} --max-seconds 0", "0 is not a positive number"),
-        ("predict m d --level 2", "2 does not lie strictly between 0 and 1"),
+        ("predict m d --level 2", "2 is not strictly between 0 and 1"),
         ("predict m d --below nan", "nan is not a finite number"),
         ("evaluate d --target y --resolution 0", "0 is not a positive number"),
         ("evaluate d --target y --resolution -1", "-1 is not a positive number"),
@@ -685,7 +688,7 @@ def test_a_full_disk_leaves_no_file(zigp, tmp_path, monkeypatch):
 def test_too_little_memory_is_reported_as_such(zigp, monkeypatch, error):
     """Of a device too, and while a model is in use, whose file is not to blame."""
     full = error("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.")
-    monkeypatch.setattr("zigp.load", Mock(side_effect=full))
+    monkeypatch.setattr("zigp.cli.predict.load", Mock(side_effect=full))
     code, _, err = zigp(PREDICT)
     assert code == 1
     assert err.strip() == "Out of memory. Give fewer rows, --inducing less, or a --batch-size."

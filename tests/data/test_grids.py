@@ -1,196 +1,49 @@
-"""xarray in: each dimension is an axis of a lattice; xarray out, lazy where it came so."""
+"""The axes of a lattice of xarray, and its observed cells as a table."""
 
 from __future__ import annotations
 
-import cftime
-import dask
-import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
-from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.data.grids import as_cells, axes_of
-from zigp.models.predictions import block_shape
-
-QUICK = {"steps": 15, "n_inducing": {"time": 6, "lat": 4, "lon": 3}}
 
 
-def cube(times=12, lats=5, lons=4) -> xr.DataArray:
-    rng = np.random.default_rng(0)
-    t, north, east = np.arange(times), np.linspace(60, 64, lats), np.linspace(20, 23, lons)
-    wet = np.sin(t[:, None, None] / 2 + north[None, :, None]) > 0.3
-    rain = wet * rng.gamma(2.0, 1.0, (times, lats, lons)).round(1)
-    rain[rng.random(rain.shape) < 0.1] = np.nan
+def cube(times: int = 12, lats: int = 5) -> xr.DataArray:
+    rain = np.random.default_rng(0).gamma(2.0, 1.0, (times, lats, 4)).round(1)
+    rain[rain < 0.4] = np.nan
     when = pd.date_range("2024-03-01", periods=times, freq="h")
-    return xr.DataArray(
-        rain,
-        coords={"time": when, "lat": north, "lon": east},
-        dims=("time", "lat", "lon"),
-        name="rain",
-        attrs={"units": "mm"},
-    )
+    coords = {"time": when, "lat": np.linspace(60, 64, lats), "lon": np.arange(20.0, 24.0)}
+    return xr.DataArray(rain, coords, ("time", "lat", "lon"), "rain", {"units": "mm"})
 
 
-@pytest.fixture(scope="module")
-def fitted():
-    return ZeroInflatedGPRegressor(**QUICK).fit(cube())
+def test_observed_cells_are_rows_whose_places_on_the_axes_are_known():
+    weight = xr.DataArray(np.arange(12.0), dims="time")
+    data = cube().to_dataset().assign(hours=("time", np.arange(1.0, 13.0)))
+    cells = as_cells(data, "rain", weight, "hours")
+    rows = data.to_dataframe().dropna().reset_index()
+    pd.testing.assert_frame_equal(cells.X, rows[["time", "lat", "lon", "hours"]])
+    np.testing.assert_array_equal(cells.y, rows["rain"])
+    np.testing.assert_array_equal(cells.weight, rows["hours"] - 1.0)
+    assert cells.groups == {"time": ["time"], "lat": ["lat"], "lon": ["lon"]}
+    assert cells.units == {"rain": "mm"}
+    for (column,), places in cells.places.items():
+        name = cells.X.columns[column]
+        np.testing.assert_array_equal(cube()[name].to_numpy()[places], cells.X[name])
 
 
-def test_a_cube_is_a_lattice_of_its_dimensions(fitted):
-    assert fitted.on_lattice_
-    assert fitted.layout_.names == ("time", "lat", "lon")
-    assert list(fitted.feature_names_in_) == ["time", "lat", "lon"]
-    assert fitted.n_rows_ == int(cube().notnull().sum())
-    table = cube().to_dataframe().dropna().reset_index()
-    groups = {name: [name] for name in ("time", "lat", "lon")}
-    same = ZeroInflatedGPRegressor(column_groups=groups, **QUICK)
-    same.fit(table[["time", "lat", "lon"]], table["rain"])
-    np.testing.assert_allclose(same.bounds_, fitted.bounds_, rtol=1e-9)
-
-
-def test_a_dataset_answers_cell_by_cell_what_rows_answer(fitted):
-    target = cube().assign_coords(lat=[60.3, 61.1, 62.2, 63.0, 64.5])
-    answer = fitted.predict(target)
-    assert answer["mean"].dims == ("time", "lat", "lon")
-    assert answer["quantiles"].dims == ("time", "lat", "lon", "quantile")
-    rows = target.to_dataframe().reset_index()[["time", "lat", "lon"]]
-    mean, sd = fitted.predict(rows, return_std=True)
-    np.testing.assert_allclose(answer["mean"].values.ravel(), mean, rtol=1e-9)
-    np.testing.assert_allclose(answer["sd"].values.ravel(), sd, rtol=1e-9)
-    np.testing.assert_allclose(answer["prob_on"].values.ravel(), fitted.prob_on(rows), rtol=1e-9)
-    quantiles = fitted.predict_quantiles(rows).to_numpy()
-    np.testing.assert_allclose(answer["quantiles"].values.reshape(-1, 3), quantiles, atol=1e-9)
-    xr.testing.assert_equal(answer["time"], target["time"])
-    assert answer["mean"].attrs == {"long_name": "expected rain", "units": "mm"}
-    assert answer["prob_on"].attrs["units"] == "1"
-    assert answer.attrs["Conventions"].startswith("CF-")
+def test_cells_of_several_outputs_have_one_of_them_at_least():
+    data = cube().to_dataset().assign(snow=cube().transpose("lon", "lat", "time").where(False, 0.5))
+    data["snow"][0] = np.nan
+    cells = as_cells(data, ["rain", "snow"])
+    assert list(cells.y) == ["rain", "snow"]
+    assert len(cells.X) == int((data["rain"].notnull() | data["snow"].notnull()).sum())
+    assert cells.y["rain"].sum() == pytest.approx(data["rain"].sum().item())
 
 
 @pytest.mark.parametrize(
-    ("shape", "cells", "block"),
-    [
-        ((12, 5, 4), 100, (5, 5, 4)),
-        ((12, 5, 4), 7, (1, 1, 4)),
-        ((1, 1000, 1000), 24_576, (1, 24, 1000)),
-        ((3, 1000), 50, (1, 50)),
-        ((2, 3), 100, (2, 3)),
-    ],
-)
-def test_blocks_hold_no_more_cells_than_asked_for(shape, cells, block):
-    assert block_shape(shape, cells) == block
-
-
-@pytest.mark.slow
-def test_blocks_are_put_together_in_order(fitted, monkeypatch):
-    whole = fitted.predict_lattice(cube(), (0.5,))
-    monkeypatch.setattr(
-        "zigp.models.predictions._CELLS_AT_ONCE", 13
-    )  # an hour, three latitudes at a time
-    xr.testing.assert_allclose(fitted.predict_lattice(cube(), (0.5,)), whole, rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_a_single_hour_is_a_slice_of_the_cube(fitted):
-    whole = fitted.predict_lattice(cube(), ())
-    hour = fitted.predict_lattice(cube().isel(time=3), ())
-    assert hour["mean"].dims == ("lat", "lon")
-    xr.testing.assert_allclose(hour, whole.isel(time=3), rtol=1e-9)
-    lazy = fitted.predict_lattice(cube().isel(time=3).chunk({"lat": 5}), ())
-    xr.testing.assert_allclose(lazy.compute(), hour, rtol=1e-9)
-    kept = fitted.predict_lattice(cube().isel(time=[3]), ())
-    assert kept["mean"].dims == ("time", "lat", "lon")
-
-
-@pytest.mark.slow
-def test_a_dataset_is_predicted_on_the_axes_that_the_model_knows(fitted):
-    whole = fitted.predict_lattice(cube(), ())
-    axes = cube().coords.to_dataset()
-    xr.testing.assert_allclose(fitted.predict_lattice(axes, ()), whole, rtol=1e-9)
-    messy = (
-        cube()
-        .to_dataset()
-        .assign(
-            time_bnds=(("time", "nv"), np.zeros((12, 2))),
-            orography=(("lat", "lon"), np.zeros((5, 4))),
-            crs=((), 0),
-        )
-    )
-    messy = messy.assign_coords(height=2.0, quarter=("nv", [0, 1]))
-    xr.testing.assert_allclose(fitted.predict_lattice(messy, ()), whole, rtol=1e-9)
-    lazy = fitted.predict_lattice(messy.chunk({"time": 12}), ())
-    xr.testing.assert_allclose(lazy.compute(), whole, rtol=1e-9)
-    plain = messy.reset_index("lat").reset_coords("lat").rename_dims(lat="row")
-    assert fitted.predict_lattice(plain, ())["mean"].dims == ("time", "row", "lon")
-
-
-@pytest.mark.slow
-def test_the_chance_of_little_is_that_of_rows(fitted):
-    rows = cube().to_dataframe().reset_index()[["time", "lat", "lon"]]
-    answer = fitted.predict_lattice(cube(), (), below=1.5)["prob_below"]
-    np.testing.assert_allclose(answer.values.ravel(), fitted.prob_below(rows, 1.5), atol=1e-9)
-    assert answer.attrs["long_name"] == "probability that rain is at most 1.5 mm"
-
-
-@pytest.mark.slow
-def test_over_dask_nothing_runs_before_it_is_asked_for(fitted):
-    ran = []
-
-    def touched(block):
-        ran.append(block.shape)
-        return block
-
-    target = cube().chunk({"time": 6, "lat": 5, "lon": 2})
-    target = target.copy(
-        data=target.data.map_blocks(touched, dtype=float, meta=np.empty((0, 0, 0)))
-    )
-    tasks = []
-    with dask.config.set(scheduler="synchronous"):
-        with dask.callbacks.Callback(pretask=lambda key, *_: tasks.append(key)):
-            answer = fitted.predict_lattice(target, quantiles=(0.5,))
-            built = len(tasks)
-            assert not ran
-            assert answer["mean"].chunks == target.chunks
-            assert isinstance(answer["quantiles"].data, da.Array)
-            part = answer["mean"].isel(time=slice(0, 6), lon=slice(0, 2)).compute()
-        assert built == 0
-        assert len(tasks) > built
-        assert not ran  # the observations of the target are never looked at
-    whole = answer.compute(scheduler="threads")
-    expected = fitted.predict_lattice(cube(), quantiles=(0.5,))
-    xr.testing.assert_allclose(whole, expected, rtol=1e-9)
-    assert whole["mean"].attrs == expected["mean"].attrs
-    xr.testing.assert_allclose(part, expected["mean"].isel(time=slice(0, 6), lon=slice(0, 2)))
-
-
-@pytest.mark.slow
-def test_stations_are_known_by_their_coordinates():
-    rng = np.random.default_rng(1)
-    rain = xr.DataArray(
-        rng.random((10, 9)),
-        coords={
-            "hour": np.arange(10.0),
-            "station": [f"s{i}" for i in range(9)],
-            "lat": ("station", rng.uniform(60, 65, 9)),
-            "lon": ("station", rng.uniform(20, 25, 9)),
-        },
-        dims=("hour", "station"),
-    )
-    sizes = {"hour": 5, "station": 4}
-    model = SparseGPRegressor(latlon=["lat", "lon"], n_inducing=sizes, steps=10).fit(rain)
-    assert model.layout_.names == ("hour", "station")
-    assert list(model.feature_names_in_) == ["hour", "lat", "lon"]
-    answer = model.predict(rain.isel(station=[2, 0]))
-    assert list(answer["station"].values) == ["s2", "s0"]
-    np.testing.assert_allclose(answer["mean"].isel(station=1), model.predict(rain)["mean"][:, 0])
-    counted = rain.assign_coords(station=np.arange(9))
-    again = SparseGPRegressor(latlon=["lat", "lon"], n_inducing=sizes, steps=10).fit(counted)
-    assert list(again.feature_names_in_) == ["hour", "lat", "lon"]
-
-
-@pytest.mark.parametrize(
-    ("own", "other", "known_by"),
+    ("own", "other", "identified_by"),
     [
         ([2001, 2002, 2003], ["enso"], ["year"]),  # a time, whatever else is known of it
         ([2001, 2004, 2003], ["enso"], ["year"]),
@@ -199,137 +52,79 @@ def test_stations_are_known_by_their_coordinates():
         ([1, 2, 3], [], ["year"]),
         ([2830, 9012, 407], ["Lat", "lon"], ["Lat", "lon"]),  # names of places
         ([2830, 9012, 407], ["x", "y"], ["x", "y"]),
+        (["s1", "s2", "s3"], ["lat", "lon"], ["lat", "lon"]),
         ([0.0, 1.0, 2.0], ["lat", "lon"], ["year"]),
     ],
 )
-def test_whole_numbers_are_an_axis_unless_they_count_or_name(own, other, known_by):
+def test_integers_and_text_are_no_axis_where_they_count_or_name(own, other, identified_by):
     more = {name: ("year", [0.5, 0.1, 0.7]) for name in other}
+    more["is_land"] = ("year", [True, False, True])
     series = xr.DataArray(np.zeros(3), coords={"year": own, **more}, dims="year")
-    assert list(axes_of(series)["year"]) == known_by
+    assert list(axes_of(series)["year"]) == identified_by
 
 
-@pytest.mark.slow
-def test_other_calendars_are_kept():
-    when = xr.date_range("2001-02-26", periods=8, calendar="360_day", freq="D", use_cftime=True)
-    assert isinstance(when[0], cftime.datetime)
-    series = xr.DataArray(np.arange(8.0), coords={"time": when}, dims="time")
-    model = SparseGPRegressor(n_inducing=4, steps=10).fit(series)
-    assert model.table_.columns["time"].calendar == "cftime 360_day"
-    answer = model.predict(series)
-    assert answer["time"].to_index().equals(series["time"].to_index())
-    plain = series.assign_coords(time=pd.date_range("2001-02-26", periods=8))
-    with pytest.raises(ValueError, match="was time without zone \\(cftime 360_day\\)"):
-        model.predict(plain)
+def test_stacked_dimensions_are_identified_by_their_levels():
+    assert list(axes_of(cube().stack(place=("lat", "lon")))["place"]) == ["lat", "lon"]
 
 
-@pytest.mark.slow
-def test_weights_follow_their_dimensions():
-    weight = xr.DataArray(np.arange(12.0), dims="time")
-    model = SparseGPRegressor(**QUICK).fit(cube(), sample_weight=weight)
-    table = cube().to_dataframe().dropna().reset_index()
-    rows = table[["time", "lat", "lon"]]
-    hours = (table["time"] - table["time"].min()) / pd.Timedelta(hours=1)
-    groups = {name: [name] for name in ("time", "lat", "lon")}
-    same = SparseGPRegressor(column_groups=groups, **QUICK)
-    same.fit(rows, table["rain"], sample_weight=hours)
-    np.testing.assert_allclose(model.bounds_, same.bounds_, rtol=1e-9)
+def test_times_of_the_standard_calendar_are_times_of_pandas_and_others_are_errors():
+    for calendar in ("standard", "proleptic_gregorian", "360_day"):
+        when = xr.date_range("2001-02-26", periods=3, calendar=calendar, use_cftime=True)
+        series = xr.DataArray(np.zeros(3), {"step": [0, 1, 2], "time": ("step", when)}, "step")
+        if calendar == "360_day":
+            with pytest.raises(ValueError, match=r"'time' has times of the calendar '360_day': co"):
+                axes_of(series)
+        else:
+            expected = pd.date_range("2001-02-26", periods=3)
+            assert axes_of(series)["step"]["time"].tolist() == expected.tolist()
 
 
-@pytest.mark.slow
-def test_coordinates_in_chunks_of_their_own_do_no_harm(fitted):
-    target = cube().chunk({"time": 6})
-    target = target.assign_coords(height=("time", da.zeros(12, chunks=3)))
-    lazy = fitted.predict_lattice(target, ())["mean"]
-    assert lazy.chunks == target.chunks
-    np.testing.assert_allclose(lazy.compute(), fitted.predict_lattice(cube(), ())["mean"])
-
-
-def test_questions_about_rows_are_not_answered_for_lattices(fitted):
-    with pytest.raises(ValueError, match="takes rows; ask predict_lattice about a lattice"):
-        fitted.prob_on(cube())
-
-
-@pytest.mark.slow
-def test_several_outputs_and_an_exposure():
-    data = cube().to_dataset().assign(snow=0.5 * cube(), hours=("time", np.full(12, 2.0)))
-    network = GPNetworkRegressor(1, n_restarts=1, steps=5)
-    answer = network.fit(data, ["rain", "snow"]).predict(data["rain"])
-    assert answer["mean"].dims == ("time", "lat", "lon", "output")
-    assert list(answer["output"].values) == ["rain", "snow"]
-    shared = [axis.offset.shape[-2] for axis in network.model_.latents["f"].inducing]
-    assert shared == [2, 2, 2]  # the ten points that it has by itself, shared out
-    rows = cube().to_dataframe().reset_index()[["time", "lat", "lon"]]
-    little = network.predict_lattice(data["rain"], (), below=1.0)["prob_below"]
-    np.testing.assert_allclose(little.values.reshape(-1, 2), network.prob_below(rows, 1.0))
-    catch = ZeroInflatedGPRegressor(exposure="hours", **QUICK).fit(data, "rain")
-    doubled = data.assign(hours=2 * data["hours"])
-    once, twice = (catch.predict_lattice(d, ())["mean"] for d in (data, doubled))
-    np.testing.assert_allclose(twice, 2 * once, rtol=1e-9)
-    lazy = catch.predict_lattice(doubled.chunk({"time": 4}), ())
-    np.testing.assert_allclose(lazy["mean"].compute(), twice, rtol=1e-9)
-    for effort in (-1.0, np.nan, np.inf):
-        wrong = data.assign(hours=data["hours"].where(data["time"] != data["time"][3], effort))
-        words = f"'hours' is {effort:g} at time 2024-03-01T03.*lat 60"
-        with pytest.raises(ValueError, match=words):
-            catch.predict(wrong)
-        with pytest.raises(ValueError, match=words):
-            as_cells(wrong, "rain", exposure="hours")
-
-
-@pytest.mark.slow
-def test_a_hurdle_takes_lattices_too():
-    model = HurdleGPRegressor(combine="expectation", **QUICK).fit(cube())
-    assert model.classifier_.on_lattice_
-    rows = cube().to_dataframe().reset_index()[["time", "lat", "lon"]]
-    answer = model.predict(cube())
-    np.testing.assert_allclose(answer["mean"].values.ravel(), model.predict(rows), rtol=1e-9)
-    little = model.predict_lattice(cube(), (), below=0.0)["prob_below"]
-    np.testing.assert_allclose(little.values.ravel(), model.prob_below(rows, 0.0), atol=1e-12)
-
-
-def _named(dims):
-    return xr.DataArray(
-        np.zeros((2, 2)), coords={"time": [0.0, 1.0], **dims}, dims=("time", "site")
-    )
+def sites(**coords: object) -> xr.DataArray:
+    return xr.DataArray(np.zeros((2, 2)), {"time": [0.0, 1.0], **coords}, ("time", "site"))
 
 
 @pytest.mark.parametrize(
     ("X", "y", "words"),
     [
-        (_named({"site": ["a", "b"]}), None, "Dimension 'site' has text, not numbers or times"),
-        (_named({}), None, "Dimension 'site' has no coordinates"),
-        (_named({"site": [1.0, 1.0]}), None, "Dimension 'site' has the place 1.0 more than once"),
-        (
-            _named({"site": [1.0, np.nan]}),
-            None,
-            "Dimension 'site' has coordinates that are missing",
-        ),
-        (_named({"site": [1.0, 2.0]}), np.zeros(4), "holds the observations itself"),
+        (sites(site=["a", "b"]), None, "Dimension 'site' has text, not numbers or times"),
+        (sites(), None, "Dimension 'site' has no coordinates"),
+        (sites(site=[1.0, 1.0]), None, "Dimension 'site' has the place 1.0 more than once"),
+        (sites(site=[1.0, np.nan]), None, "Dimension 'site' has coordinates that are missing"),
+        (sites(site=[1.0, 2.0]), np.zeros(4), "holds the observations itself"),
         (cube().to_dataset(), None, "y must name what to fit, of 'rain'"),
         (cube().to_dataset(), "snow", "y must name what to fit, of 'rain'"),
+        (
+            cube().to_dataset().assign(snow=("lat", np.zeros(5))),
+            ["rain", "snow"],
+            "'snow' has the dimensions lat, 'rain' has time, lat, lon: they must agree",
+        ),
         (cube().astype(str), None, "'rain' holds .*, not numbers"),
         (cube() / 0.0, None, "Some cells are infinite"),
         (cube() * np.nan, None, "Nothing was observed in any cell"),
         (cube(times=0), None, "Dimension 'time' is empty"),
         (cube()[0, 0, 0], None, "The array has no dimensions"),
         (cube().rename(lat="mean"), None, "called 'mean', as are predictions"),
-        (_named({"site": ["a", "b"], "sd": ("site", [1.0, 2.0])}), None, "called 'sd'"),
+        (sites(site=["a", "b"], sd=("site", [1.0, 2.0])), None, "called 'sd'"),
     ],
 )
-def test_what_cannot_be_fitted_is_named(X, y, words):
+def test_what_cannot_be_fitted_is_an_error(X, y, words):
     with pytest.raises(ValueError, match=words):
-        SparseGPRegressor(steps=2).fit(X, y)
+        as_cells(X, y)
 
 
-def test_what_cannot_be_predicted_is_named(fitted):
-    with pytest.raises(ValueError, match="has no coordinate 'lon' along its dimensions time, lat"):
-        fitted.predict(cube().isel(lon=0, drop=True))
-    with pytest.raises(ValueError, match="Dimension 'lon' is empty"):
-        fitted.predict(cube(lons=0))
-    with pytest.raises(ValueError, match="called 'quantile', as are predictions"):
-        fitted.predict(cube().assign_coords(quantile=("lon", list("abcd"))))
-    with pytest.raises(ValueError, match="Dimension 'depth' has no coordinates, not any of time"):
-        fitted.predict(cube().expand_dims(depth=2))
-    bare = SparseGPRegressor(steps=2).fit(np.arange(6.0)[:, None], np.arange(6.0))
-    with pytest.raises(ValueError, match="fitted without column names"):
-        bare.predict(cube())
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [
+        (("time", np.where(np.arange(12) == 3, -1.0, 1.0)), "'hours' is -1 at time 2024-03-01T03"),
+        (("time", np.where(np.arange(12) == 3, np.nan, 1.0)), "is nan at time 2024-03-01T03.*lat"),
+        (("time", np.where(np.arange(12) == 3, np.inf, 1.0)), "is inf at time 2024-03-01T03.*lat"),
+        (("gear", [1.0, 2.0]), "Exposure 'hours' has a dimension 'gear' that the cells lack"),
+        (("time", ["a"] * 12), "'hours' holds .*, not numbers"),
+    ],
+)
+def test_a_wrong_exposure_is_an_error_with_its_place(hours, words):
+    data = cube().to_dataset().assign(hours=hours)
+    with pytest.raises(ValueError, match=words):
+        as_cells(data, "rain", exposure="hours")
+    with pytest.raises(ValueError, match="exposure names 'hours': give a Dataset that has it"):
+        as_cells(cube(), None, exposure="hours")

@@ -17,6 +17,7 @@ from zigp.cli import app
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "tools"))
 
+import architecture
 import measured
 from blocks import blocks, equal_up_to_rounding, run, shell_lines
 from docstrings import public
@@ -27,7 +28,7 @@ DOCS = ROOT / "docs"
 PAGES = {page.relative_to(DOCS).with_suffix("").as_posix(): page for page in DOCS.rglob("*.md")}
 WITH_CODE = sorted(name for name, page in PAGES.items() if blocks(page.read_text()))
 # Pictures that `zigp demo` and the benchmarks draw.
-BY_SCRIPTS = {"convergence", "demo", "streaming", "calibration", "calibration-rain"}
+BY_SCRIPTS = {"architecture", "convergence", "demo", "streaming", "calibration", "calibration-rain"}
 
 
 @pytest.mark.slow
@@ -171,3 +172,21 @@ def test_links_within_the_site_lead_somewhere(site):
 def test_every_public_name_is_in_the_reference(site):
     reference = "".join(text for page, text in site.items() if page.parent.name == "api")
     assert [one.name for one in public() if f'id="{one.name}"' not in reference] == []
+
+
+def test_the_steps_of_the_architecture_page_are_in_the_code():
+    page = (DOCS / "architecture.md").read_text()
+    steps = re.findall(r"`([\w/]+\.py):(\w+)`", page)
+    package = ROOT / "src" / "zigp"
+    missing = [
+        f"{file}:{name}"
+        for file, name in steps
+        if not re.search(rf"^\s*(def|class) {name}\b", (package / file).read_text(), re.M)
+    ]
+    assert len(steps) > 20
+    assert architecture.PICTURE.read_text() == architecture.picture()
+    assert missing == []
+    files = set(re.findall(r"`((?:gp|models|training|data|estimators|cli)/[\w/]*)(?:\.py)?", page))
+    assert [
+        f for f in files if not (package / f).exists() and not (package / f"{f}.py").exists()
+    ] == []

@@ -67,7 +67,7 @@ def test_examples_run(one, request, monkeypatch):
         run_example(one.value, example_of(one.owner))
     else:
         module = vars(inspect.getmodule(one.value))
-        run_example(one.value, example_of(zigp.ZeroInflatedGPRegressor) | module)
+        run_example(one.value, module | example_of(zigp.ZeroInflatedGPRegressor))
 
 
 def test_examples_are_found_and_compared_up_to_rounding():

@@ -3,9 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import typer
-
-from zigp.cli import app
+from zigp.cli.app import loaded
 
 from .damage import TEXT, spoiled
 from .material import Dice, cube, hauls, odd_text, put_model, rain
@@ -112,14 +110,14 @@ _ENDED = (
     "demo --out", "demo --nothing", "reproduce", "reproduce moon --out r", "reproduce toy",
     "reproduce toy --out r --force --resume", "reproduce toy --data-dir folder --out r",
     "reproduce jura --data-dir nowhere --out r", "reproduce all --data-dir rain.csv --out r --fast",
-    "reproduce precipitation --data-dir folder --page p.md --out r", "reproduce toy toy --out r",
+    "reproduce precipitation --data-dir folder --out r", "reproduce toy toy --out r",
     "reproduce toy --data-dir folder --out rain.csv",
 )  # fmt: skip
 
 
 def _options(command: str) -> Iterator[tuple[str, bool]]:
     """Yield the options of a command, without dashes, and whether each is a flag."""
-    for option in typer.main.get_command(app).commands[command].params:
+    for option in loaded(command).params:
         name = option.opts[-1].removeprefix("--")
         if option.opts[-1] != name and name not in _LEFT_OUT:
             yield name, option.is_flag

@@ -265,14 +265,14 @@ def test_more_jitter_rescues_what_rounding_broke():
 
 
 def test_new_row_counts_and_step_counts_do_not_recompile():
-    from zigp.data.layout import as_batch
+    from zigp.data.layout import Inputs, Layout, as_batch
 
     rng = np.random.default_rng(0)
     model = gp_regression(random_latent(0), Gaussian.of_variance(0.5))
-    held = []
+    layout, held = Layout(((0, 1, 2),), ("all",), None, np.zeros(3)), []
     for rows, count in ((70, 20), (81, 60), (96, 130)):
         X, y = rng.normal(size=(rows, 3)), rng.normal(size=rows)
-        data = as_batch(X, y, np.ones(rows), ((0, 1, 2),), "float64")
+        data = as_batch(Inputs(X), y, np.ones(rows), layout, "float64")
         train(model, data, Settings(steps=count, learning_rate=0.01 * rows))
         held.append(steps.advance._cached._cache_size())
     assert held[0] == held[1] == held[2] > 0

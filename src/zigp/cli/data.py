@@ -1,28 +1,24 @@
-"""From a file and the names of its columns to what an estimator is fitted on."""
+"""Data for an estimator, from a file and the names of its columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from zigp.cli.options import listed
+from zigp.data.columns import column_kind
 from zigp.data.names import is_globe, places_among
-from zigp.data.tables import FileError, as_levels, as_numbers, as_times, read, refuse_gaps
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["Columns", "Data", "as_fitted", "read_data", "taken_as_text"]
+from zigp.data.tables import FileError, as_dates, check_columns, read, typed
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Which columns of a table are what."""
+class ColumnRoles:
+    """The roles of the columns of a table."""
 
     target: str
     space: Sequence[str] = ()
@@ -32,116 +28,89 @@ class Columns:
     exposure: str | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> Columns:
-        """Those that the options of a command name."""
+    def of(cls, options: Mapping[str, Any]) -> ColumnRoles:
+        """Return the roles that the options of a command give."""
         space, inputs, levels = (listed(options[name]) for name in ("space", "inputs", "category"))
         return cls(options["target"], space, options["time"], inputs, levels, options["exposure"])
 
     @property
     def named(self) -> list[str]:
-        """All that a model looks at, each once, in the order they were named."""
-        time = [self.time] if self.time else []
-        effort = [self.exposure] if self.exposure else []
-        every = [*self.space, *time, *self.inputs, *self.categories, *effort]
-        return list(dict.fromkeys(every))
+        """The columns that a model looks at, each once, in the order of the options."""
+        every = [*self.space, self.time, *self.inputs, *self.categories, self.exposure]
+        return list(dict.fromkeys(name for name in every if name))
+
+    def kind(self, name: str) -> str:
+        """Return what an input holds, as a Table calls it."""
+        kinds = {self.time: "time"} | dict.fromkeys(self.categories, "category")
+        return kinds.get(name, "number")
 
     def of_group(self, name: str) -> list[str]:
-        """The columns that a group's name stands for: space, time, or the columns themselves."""
-        known = {"space": list(self.space), "time": [self.time] if self.time else []}
-        return known.get(name) or [part.strip() for part in name.split(",")]
+        """Return the columns of a group: of space, of time, or those that its name lists."""
+        roles = {"space": list(self.space), "time": [self.time] if self.time else []}
+        return roles.get(name) or [part.strip() for part in name.split(",")]
 
     @property
     def latlon(self) -> list[str] | None:
-        """Latitude and longitude, if that is what the two columns of space are called."""
+        """Latitude and longitude, if the two columns of space have such names."""
         pair = places_among(self.space) if len(self.space) == 2 else None
         return [pair[1], pair[0]] if pair and is_globe(*pair) else None
 
 
 @dataclass(frozen=True)
 class Data:
-    """What `fit` takes, and what was noticed on the way there."""
+    """The data for a fit, and notes on how they were read."""
 
     X: Any
     y: Any
     notes: tuple[str, ...] = ()
-    groups: dict[str, list[str]] | None = None  # of a lattice: what runs along its dimensions
+    groups: dict[str, list[str]] | None = None  # of a lattice: the columns of each dimension
 
 
-def read_data(path: Path | str, columns: Columns, like: Any = None) -> Data:
-    """A table's columns as numbers, times and levels, or a lattice as it is.
+def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
+    """Return a table's columns as numbers, times and levels, or a lattice as it is.
 
-    Where no columns are named those of a fitted model are read, as they were then, if there is one.
+    Without named columns they are those of the fitted model `like`, or all but the target.
     """
-    import pandas as pd
-
-    known = like is not None and not columns.named
-    levels = partial(taken_as_text, like) if known else columns.categories.__contains__
-    found = read(path, text=lambda name: name != columns.target and levels(name))
-    if not isinstance(found, pd.DataFrame):
-        return _from_lattice(path, found, columns)
-    _check_names(path, list(found.columns), columns)
-    table = as_numbers(found, [columns.target])
-    notes = []
-    if known:
-        inputs = as_fitted(path, found, like)
+    table = read(path)
+    if not isinstance(table, pd.DataFrame):
+        return _from_lattice(path, table, roles)
+    check_columns(path, table.columns, (roles.target, *roles.named))
+    if roles.target in roles.named:
+        raise FileError(f"{roles.target!r} is the target and cannot be an input as well.")
+    y, notes = typed(table, {roles.target: "number"})[roles.target], []
+    if like is not None and not roles.named:
+        X = as_fitted(path, table, like)
     else:
-        names = columns.named or [str(c) for c in found.columns if c != columns.target]
-        if not columns.named:
+        names = roles.named or [str(c) for c in table.columns if c != roles.target]
+        if not roles.named:
             notes.append(f"No inputs were named: all other columns are used, {', '.join(names)}.")
-        inputs = _typed(path, found, names, columns)
-        notes += _notes_on_dates(found, inputs)
-    seen = table[columns.target].notna()
-    if not seen.any():
-        raise FileError(f"Column {columns.target!r} of {path} has no values at all.")
-    if gaps := int((~seen).sum()):
-        notes.append(f"{gaps:,} rows without {columns.target} are left out.")
-    y = table.loc[seen, columns.target].to_numpy()
-    if len(y) > 1 and np.ptp(y) == 0:
-        notes.append(f"Every {columns.target} is {y[0]:g}: there is nothing to tell rows apart by.")
-    return Data(inputs[seen], y, tuple(notes))
+        if not names:
+            raise FileError(
+                f"{path} has no column but {roles.target!r}: there is nothing to learn."
+            )
+        X = typed(table, {name: roles.kind(name) for name in names}, gaps=False)
+        notes += _notes_on_dates(table, X)
+    observed = y.notna()
+    if not observed.any():
+        raise FileError(f"Column {roles.target!r} of {path} has no values at all.")
+    if gaps := int((~observed).sum()):
+        notes.append(f"{gaps:,} rows without {roles.target} are left out.")
+    values = y[observed].to_numpy()
+    if len(values) > 1 and np.ptp(values) == 0:
+        notes.append(
+            f"Every {roles.target} is {values[0]:g}: there is nothing to tell rows apart by."
+        )
+    return Data(X[observed], values, tuple(notes))
 
 
-def _typed(
-    path: Path | str, found: pd.DataFrame, names: list[str], columns: Columns
-) -> pd.DataFrame:
-    if not names:
-        raise FileError(f"{path} has no column but {columns.target!r}: there is nothing to learn.")
-    times = [columns.time] if columns.time else []
-    numbers = [name for name in names if name not in (*times, *columns.categories)]
-    _refuse_text(path, found, numbers)
-    table = as_levels(as_times(as_numbers(found, numbers), times), columns.categories)
-    refuse_gaps(table, names)
-    return table[names]
-
-
-def _refuse_text(path: Path | str, table: pd.DataFrame, names: Sequence[str]) -> None:
-    """An error that says what to do about a column in which nothing is a number."""
-    import pandas as pd
-
-    for name in names:
-        values = table[name].dropna()
-        if values.dtype.kind == "M":
-            raise FileError(f"Column {name!r} of {path} holds times: name it with --time.")
-        if len(values) and not pd.api.types.is_numeric_dtype(values):
-            numbers = pd.to_numeric(values.astype(str).str.replace(",", "."), errors="coerce")
-            if numbers.isna().all():
-                raise FileError(
-                    f"Column {name!r} of {path} holds no numbers but, for example, "
-                    f"{str(values.iloc[0])[:60]!r}. Name it with --time if these are times, with "
-                    "--category if they are levels, or name the columns to learn from."
-                )
-
-
-def _notes_on_dates(found: pd.DataFrame, table: pd.DataFrame) -> list[str]:
-    """What was written as numbers and is, or could be, dates."""
+def _notes_on_dates(table: pd.DataFrame, X: pd.DataFrame) -> list[str]:
+    """Return notes on integers that are read as dates, or could be."""
     notes = []
-    for name in table.columns[[dtype.kind in "iufM" for dtype in table.dtypes]]:
-        if found[name].dtype.kind not in "iuf":
-            continue
-        first = f"{found[name].dropna().iloc[0]:.0f}"
-        if table[name].dtype.kind == "M":
-            notes.append(f"{name} is read as dates: {first} is {table[name].dropna().iloc[0]}.")
-        elif as_times(found[[name]], [name])[name].dtype.kind == "M":
+    for name, kind in zip(X, map(column_kind, X.dtypes), strict=True):
+        first = str(table[name].iloc[0]).strip().removesuffix(".0")
+        if kind == "time" and first.isdecimal():
+            notes.append(f"{name} is read as dates: {first} is {X[name].iloc[0]}.")
+        elif kind == "number" and column_kind(as_dates(X[name]).dtype) == "time":
             notes.append(
                 f"{name} is read as plain numbers, though {first} looks like a date: name it with "
                 "--time if it is one."
@@ -149,71 +118,68 @@ def _notes_on_dates(found: pd.DataFrame, table: pd.DataFrame) -> list[str]:
     return notes
 
 
-def as_fitted(path: Path | str, part: pd.DataFrame, model: Any) -> pd.DataFrame:
-    """The columns that a model was fitted with, read as they were then."""
-    import pandas as pd
-
+def as_fitted(path: Path | str, table: pd.DataFrame, model: Any) -> pd.DataFrame:
+    """Return the columns that a model was fitted with, read as they were then."""
     if model.table_ is None:
         raise FileError("The model was fitted without column names: use it in Python.")
-    known = model.table_.columns
-    if missing := [name for name in known if name not in part.columns]:
+    kinds = {name: column.kind for name, column in model.table_.columns.items()}
+    check_columns(path, table.columns, kinds, ", which the model was fitted with")
+    return typed(table, kinds, gaps=False)
+
+
+def by_output(columns: Mapping[str, np.ndarray], model: Any) -> dict[str, np.ndarray]:
+    """Return columns [rows, P] of several outputs as one column for each output."""
+    outputs = getattr(model, "_output_names", None)
+    if outputs is None:
+        return dict(columns)
+    return {
+        f"{name}_{output}": values[:, p]
+        for name, values in columns.items()
+        for p, output in enumerate(outputs)
+    }
+
+
+def with_columns(
+    path: Path | str,
+    table: pd.DataFrame,
+    X: pd.DataFrame,
+    new: Mapping[str, np.ndarray],
+    out: str,
+) -> pd.DataFrame:
+    """Return a table with new columns; in Parquet, what a model reads as numbers is numbers."""
+    if taken := [name for name in new if name in table.columns]:
         raise FileError(
-            f"{path} has no column {missing[0]!r}, which the model was fitted with. It has "
-            f"{', '.join(map(str, part.columns))}."
+            f"{path} has a column {taken[0]!r} already, which the prediction would be called: "
+            "rename it, or put a --prefix before what is predicted."
         )
-    numbers, times, levels = (
-        [name for name, column in known.items() if column.kind == kind]
-        for kind in ("number", "time", "category")
-    )
-    table = as_levels(as_times(as_numbers(part, numbers), times), levels)
-    refuse_gaps(table, list(known))
-    for name in levels:  # what is new among them is the model's to tell of
-        every = sorted({*map(str, known[name].levels), *table[name]})
-        table[name] = pd.Categorical(table[name], categories=every)
-    return table[list(known)]
+    if out.lower().endswith(".parquet") and "decimal" in table.attrs:
+        table = pd.DataFrame({**table, **X.select_dtypes("number")})
+    return pd.concat([table, pd.DataFrame(dict(new), table.index)], axis=1)
 
 
-def taken_as_text(model: Any, name: str) -> bool:
-    """Whether a column holds levels for a model, or nothing that it looks at."""
-    columns = {} if model.table_ is None else model.table_.columns
-    return name not in columns or columns[name].kind == "category"
-
-
-def _check_names(path: Path | str, found: Sequence[Any], columns: Columns) -> None:
-    for name in (columns.target, *columns.named):
-        if name not in found:
-            comma = any("," in str(one) for one in found)
-            raise FileError(
-                f"{path} has no column {name!r}. It has {', '.join(map(str, found))}."
-                + " Rename columns with a comma in their name to use them." * comma
-            )
-    if columns.target in columns.named:
-        raise FileError(f"{columns.target!r} is the target and cannot be an input as well.")
-
-
-def _from_lattice(path: Path | str, found: Any, columns: Columns) -> Data:
+def _from_lattice(path: Path | str, dataset: Any, roles: ColumnRoles) -> Data:
     from zigp.data.grids import axes_of
 
-    if columns.target not in found.data_vars:
-        have = ", ".join(map(str, found.data_vars)) or "only axes"
-        raise FileError(f"{path} has no variable {columns.target!r}. It has {have}.")
-    if columns.inputs or columns.categories:
+    if roles.target not in dataset.data_vars:
+        have = ", ".join(map(str, dataset.data_vars)) or "only axes"
+        raise FileError(f"{path} has no variable {roles.target!r}. It has {have}.")
+    if roles.inputs or roles.categories:
         raise FileError(
             "A lattice is learned from its own axes: leave --inputs and --category out."
         )
-    places = [name for name in columns.named if name != columns.exposure]
-    found = found.set_coords([name for name in places if name in found.data_vars])
-    axes = axes_of(found[columns.target])
+    places = [name for name in roles.named if name != roles.exposure]
+    dataset = dataset.set_coords([name for name in places if name in dataset.data_vars])
+    axes = axes_of(dataset[roles.target])
     groups = {dim: [str(name) for name in axis] for dim, axis in axes.items()}
-    known = [name for group in groups.values() for name in group]
-    if strange := [name for name in places if name not in known]:
+    names = [name for group in groups.values() for name in group]
+    if strange := [name for name in places if name not in names]:
         raise FileError(
-            f"{path} has no axis {strange[0]!r}: {columns.target} runs along {', '.join(known)}."
+            f"{path} has no axis {strange[0]!r}: {roles.target} runs along {', '.join(names)}."
         )
-    if columns.exposure and columns.exposure not in found.variables:
-        raise FileError(f"{path} has no variable {columns.exposure!r} for --exposure.")
-    called = (
+    if roles.exposure and roles.exposure not in dataset.variables:
+        raise FileError(f"{path} has no variable {roles.exposure!r} for --exposure.")
+    shape = " × ".join(
         f"{dim} {len(axis)}" + (f" ({', '.join(groups[dim])})" if groups[dim] != [dim] else "")
         for dim, axis in axes.items()
     )
-    return Data(found, columns.target, (f"A lattice of {' × '.join(called)}.",), groups)
+    return Data(dataset, roles.target, (f"A lattice of {shape}.",), groups)

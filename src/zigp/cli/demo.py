@@ -4,29 +4,69 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
+import typer
 
+from zigp.cli.options import Debug, typed_words
+from zigp.cli.printing import print_scores
+from zigp.data.tables import check_writable
 from zigp.datasets import simulate_rain
 from zigp.diagnostics.scores import amount_scores
 from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.plots import component_maps
+from zigp.report import Roles, write_report
 from zigp.report.trial import Trial
+from zigp.runtime.atomic import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-__all__ = ["Demo", "run_demo"]
-
 RESOLUTION = 0.1  # mm
 INPUTS = ["lat", "lon", "hour"]
 
 
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for figure and report.")] = Path("zigp-demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the simulated rain.", min=0)] = 2018,
+    debug: Debug = False,
+) -> None:
+    """Fit, score and draw simulated rain.
+
+    Example: zigp demo --out rain-demo
+    """
+    figure = out / "rain.png"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"Cannot write {figure}: {error.strerror}. Choose another --out."
+        ) from None
+    check_writable(figure, force=True, endings=())  # better now than after the fit
+    result = run_demo(seed)
+    rain, stations = result.rain, len(result.rain[["lat", "lon"]].drop_duplicates())
+    typer.echo(
+        f"{len(rain)} hourly readings at {stations} stations, {(rain['rain_mm'] == 0).mean():.1%} "
+        f"of them zero; scores on the {result.held_out.sum()} that were held out:"
+    )
+    print_scores(result.scores)
+    with replacing(figure) as part:
+        result.figure.savefig(part, dpi=130, format="png")
+    typer.echo(f"Figure: {figure}")
+    page = write_report(
+        result.model, rain[INPUTS], rain["rain_mm"], out / "report.html",
+        roles=Roles("rain_mm", ("lon", "lat"), "hour", "mm", on_earth=True),
+        trial=result.trial, command=typed_words(),
+    )  # fmt: skip
+    typer.echo(f"Report: {page} (open it in a browser)")
+
+
 @dataclass
 class Demo:
-    """What the demo found."""
+    """The results of the demo."""
 
     rain: pd.DataFrame
     held_out: np.ndarray

@@ -1,10 +1,10 @@
-"""Tables on stdout, and lines that a terminal can be shown."""
+"""Lines and tables for terminals."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["plain", "print_scores"]
+import typer
 
 _LONGEST = 2_000  # characters of a line
 
@@ -19,7 +19,7 @@ _NAMES = {
 
 
 def plain(line: str) -> str:
-    """A line that may hold text from data: what steers terminals is spelled out, the rest is short.
+    """Return a line that may hold text from data with control characters spelled out, and short.
 
     >>> plain("column '\\x1b[31mred'")
     "column '\\\\x1b[31mred'"
@@ -30,17 +30,19 @@ def plain(line: str) -> str:
     return f"{safe[: _LONGEST // 2]} … {safe[-_LONGEST // 2 :]}"
 
 
-def print_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
-    """A line for each model and a column for each score; what a model lacks stays empty."""
-    from rich.console import Console
-    from rich.table import Table
+def tell(*lines: str, quiet: bool = False) -> None:
+    """Print lines on stderr."""
+    for line in () if quiet else lines:
+        typer.echo(plain(line), err=True)
 
-    table = Table()
-    table.add_column("model")
+
+def print_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
+    """Print a line for each model and a column for each score; a missing score stays empty."""
+    from rich.console import Console
+    from rich.table import Column, Table
+
     columns = list(next(iter(scores.values())))
-    for column in columns:
-        table.add_column(_NAMES.get(column, column), justify="right")
+    table = Table("model", *(Column(_NAMES.get(c, c), justify="right") for c in columns))
     for model, row in scores.items():
-        cells = ("" if row[c] != row[c] else f"{row[c]:.3f}" for c in columns)
-        table.add_row(model, *cells)
+        table.add_row(model, *("" if row[c] != row[c] else f"{row[c]:.3f}" for c in columns))
     Console().print(table)

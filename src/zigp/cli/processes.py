@@ -1,4 +1,4 @@
-"""Several processes that fit one model together, on one machine or on many."""
+"""Workers: processes that fit one model together, on one machine or on many."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
-from zigp.cli.memory import ADVICE, ran_out
+from zigp.cli.errors import ADVICE, ran_out
 from zigp.runtime.interrupts import StopRequest
 
-__all__ = ["ALONE", "Process", "joined"]
-
-# Until the others notice that a process has died without a word.
-_PATIENCE = 20
+_PATIENCE = 20  # seconds until the others notice that a worker has died
 _AGAIN = "Start all of them again, with --resume if there are checkpoints beside --out."
 
 
 @dataclass(frozen=True)
 class Process:
-    """Which of how many processes this is."""
+    """One of several workers."""
 
     number: int = 0
     of: int = 1
@@ -32,20 +29,17 @@ class Process:
         return self.number == 0
 
 
-ALONE = Process()
-
-
 @contextmanager
 def joined(
     distributed: bool, coordinator: str | None, count: int | None, index: int | None
 ) -> Iterator[Process]:
-    """Be one of several processes while this lasts, if that is asked for.
+    """Join the other workers of a distributed job, if this is one.
 
-    Under SLURM, MPI or Kubernetes JAX finds out by itself who the others are.
+    Under SLURM, MPI or Kubernetes JAX finds the other workers by itself.
     """
     given = [value is not None for value in (coordinator, count, index)]
     if not distributed and not any(given):
-        yield ALONE
+        yield Process()
         return
     if any(given) and not all(given):
         raise ValueError(
@@ -62,7 +56,7 @@ def joined(
         jax.distributed.initialize(coordinator, count, index, heartbeat_timeout_seconds=_PATIENCE)
     except (RuntimeError, ValueError) as error:
         raise ValueError(
-            f"The processes did not find each other: {str(error).splitlines()[0]}. Start all of "
+            f"The workers did not find each other: {str(error).splitlines()[0]}. Start all of "
             "them, with the same --coordinator and --num-processes."
         ) from error
     process = Process(jax.process_index(), jax.process_count())
@@ -73,8 +67,8 @@ def joined(
             raise
         _leave(process, error, _AGAIN)
     except BaseException as error:
-        # At its end JAX would wait for the others, and these for what this one was to add: with it
-        # gone they are told at once, and what went wrong here is said before.
+        # At exit JAX would wait for the others, which wait for the share of this one. Without it
+        # they stop at once, after the error here has been printed.
         code = error.code if isinstance(error, StopRequest) else getattr(error, "exit_code", 1)
         atexit.register(_end, code)
         raise
@@ -85,7 +79,7 @@ def joined(
 
 
 def _leave(process: Process, error: Exception, advice: str) -> NoReturn:
-    """End without the others: with one lost, taking leave of them does not work either."""
+    """Exit without waiting for the others: with one lost, JAX cannot disconnect from them."""
     try:
         print(_why(process, error, advice), file=sys.stderr)
     finally:
@@ -93,7 +87,7 @@ def _leave(process: Process, error: Exception, advice: str) -> NoReturn:
 
 
 def _end(code: int) -> NoReturn:
-    """End without a word to the others, even if nobody reads what was said."""
+    """Exit without telling the others, even if stdout or stderr are closed."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -102,7 +96,7 @@ def _end(code: int) -> NoReturn:
 
 
 def _why(process: Process, error: Exception, advice: str) -> str:
-    """What ended a process while others were waiting for it, and what to do."""
+    """Return the reason why a worker stopped while others were waiting for it, and a remedy."""
     if ran_out(error):
         return f"Process {process.number} gives up. {ADVICE}"
     said = str(error).splitlines()[0][:200].rstrip(".")

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
+from zigp.data.columns import column_kind
 from zigp.data.names import places_among
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-
-__all__ = [
-    "Cells",
-    "as_cells",
-    "axes_of",
-    "exposure_of_cells",
-    "exposure_variable",
-    "is_lattice",
-    "refuse_reserved",
-]
 
 # Names of predictions and of their own axes, and of the cells to predict.
 _RESERVED = {"mean", "sd", "prob_on", "prob_below", "quantiles", "quantile", "output", "_"}
+_STANDARD = ("standard", "gregorian", "proleptic_gregorian")  # calendars that pandas has
 
 
 @dataclass(frozen=True)
@@ -36,51 +25,50 @@ class Cells:
     X: pd.DataFrame
     y: Any  # one output [cells], or a frame of several
     weight: np.ndarray | None
-    groups: dict[str, list[str]]  # the columns that each dimension's coordinates became
+    groups: dict[str, list[str]]  # the columns of each dimension
+    places: dict[tuple[int, ...], np.ndarray]  # by their numbers: the place of each cell on it
     units: dict[str, str]  # of each output
 
 
 def is_lattice(X: Any) -> bool:
-    """Whether X is a DataArray or a Dataset."""
-    xr = sys.modules.get("xarray")  # without it nobody can have made one
-    return xr is not None and isinstance(X, (xr.DataArray, xr.Dataset))
-
-
-# ---------------------------------------------------------------------------------------------
-# To fit
+    """Return whether X is a DataArray or a Dataset."""
+    return isinstance(X, (xr.DataArray, xr.Dataset))
 
 
 def as_cells(X: Any, y: Any, weight: Any = None, exposure: Any = None) -> Cells:
-    """The cells of X: a DataArray of observations, or a Dataset with y naming one or several."""
-    import pandas as pd
-
+    """Return the observed cells of a DataArray, or of the variables of a Dataset that y names."""
     arrays = _outputs(X, y)
     dims = arrays[0].dims
     axes = axes_of(arrays[0])
-    refuse_reserved([*axes, *(str(name) for axis in axes.values() for name in axis)])
+    groups = {dim: [str(name) for name in axis] for dim, axis in axes.items()}
+    names = [name for group in groups.values() for name in group]
+    refuse_reserved([*axes, *names])
     values = np.stack([_numbers(array.transpose(*dims)) for array in arrays], axis=-1)
     if np.isinf(values).any():
         raise ValueError("Some cells are infinite: make them NaN where nothing was observed.")
-    seen = np.isfinite(values).any(axis=-1)
-    if not seen.any():
+    observed = np.isfinite(values).any(axis=-1)
+    if not observed.any():
         raise ValueError("Nothing was observed in any cell: all are NaN.")
     if weight is not None and is_lattice(weight):
         weight = _numbers(weight.broadcast_like(arrays[0]).transpose(*dims))
+    places = dict(zip(axes, np.nonzero(observed), strict=True))
     columns = {
-        name: axis[name].iloc[place].reset_index(drop=True)
-        for axis, place in zip(axes.values(), np.nonzero(seen), strict=True)
+        name: axis[name].iloc[places[dim]].reset_index(drop=True)
+        for dim, axis in axes.items()
         for name in axis
     }
     if exposure is not None:
-        columns[str(exposure)] = pd.Series(exposure_of_cells(X, exposure, arrays[0], seen)[seen])
-    names = [str(array.name or "y") for array in arrays]
+        efforts = exposure_of_cells(X, exposure, arrays[0], observed)
+        columns[str(exposure)] = pd.Series(efforts[observed])
+    outputs = [str(array.name or "y") for array in arrays]
     several = y is not None and not isinstance(y, str)
     return Cells(
         X=pd.DataFrame(columns),
-        y=pd.DataFrame(values[seen], columns=names) if several else values[seen][:, 0],
-        weight=None if weight is None else np.broadcast_to(weight, values.shape[:-1])[seen],
-        groups={dim: [str(name) for name in axis] for dim, axis in axes.items()},
-        units={n: str(a.attrs.get("units", "")) for n, a in zip(names, arrays, strict=True)},
+        y=pd.DataFrame(values[observed], columns=outputs) if several else values[observed][:, 0],
+        weight=None if weight is None else np.broadcast_to(weight, values.shape[:-1])[observed],
+        groups=groups,
+        places={tuple(map(names.index, group)): places[dim] for dim, group in groups.items()},
+        units={n: str(a.attrs.get("units", "")) for n, a in zip(outputs, arrays, strict=True)},
     )
 
 
@@ -90,9 +78,9 @@ def _outputs(X: Any, y: Any) -> list[xr.DataArray]:
             raise ValueError("X is a DataArray, which holds the observations itself: leave y out.")
         return [X]
     names = [y] if isinstance(y, str) else list(() if y is None else y)
-    known = ", ".join(map(repr, X.data_vars))
     if not names or any(name not in X.data_vars for name in names):
-        raise ValueError(f"X is a Dataset: y must name what to fit, of {known}; it is {y!r}.")
+        have = ", ".join(map(repr, X.data_vars))
+        raise ValueError(f"X is a Dataset: y must name what to fit, of {have}; it is {y!r}.")
     arrays = [X[name] for name in names]
     for array in arrays:
         if set(array.dims) != set(arrays[0].dims):
@@ -103,36 +91,34 @@ def _outputs(X: Any, y: Any) -> list[xr.DataArray]:
     return arrays
 
 
-# ---------------------------------------------------------------------------------------------
-# Coordinates
-
-
 def axes_of(array: Any, wanted: Sequence[str] | None = None) -> dict[str, pd.DataFrame]:
-    """For each dimension, the coordinates along it: all that are wanted or, to begin with, its own.
+    """Return the coordinates along each dimension: those wanted, or those that identify a place.
 
-    A dimension of text, or of whole numbers that only name things, is known by what else runs along
-    it, such as the latitudes and longitudes of stations.
+    A dimension of text, or of integers that only count or name places, is identified by the other
+    coordinates along it, such as the latitudes and longitudes of stations.
     """
-    import pandas as pd
-
     if not array.sizes:
         raise ValueError("The array has no dimensions: there are no places in it.")
-    found = {}
+    axes = {}
     for dim, size in array.sizes.items():
         along = {
-            str(name): pd.Series(one.to_index() if name == dim else one.values)
+            str(name): _coordinate(one)
             for name, one in array.coords.items()
-            if one.dims == (dim,)
+            if one.dims == (dim,) and (wanted is None or name in wanted or name == dim)
         }
-        usable = {name: one for name, one in along.items() if _is_coordinate(one)}
+        usable = {
+            name: one
+            for name, one in along.items()
+            if one.dtype != bool and column_kind(one.dtype) in ("number", "time")
+        }
         names = _own(str(dim), usable) if wanted is None else [n for n in usable if n in wanted]
         if not size:
             raise ValueError(f"Dimension {dim!r} is empty: it has no places.")
         if not names:
-            held = "text" if dim in along and not _is_coordinate(along[dim]) else "no coordinates"
+            have = "text" if dim in along and dim not in usable else "no coordinates"
             sought = "numbers or times" if wanted is None else f"any of {', '.join(wanted)}"
             raise ValueError(
-                f"Dimension {dim!r} has {held}, not {sought}. Give it coordinates, for example "
+                f"Dimension {dim!r} has {have}, not {sought}. Give it coordinates, for example "
                 f"with .assign_coords(lat=({dim!r}, …)), or drop it."
             )
         axis = pd.DataFrame({name: usable[name] for name in names})
@@ -141,55 +127,58 @@ def axes_of(array: Any, wanted: Sequence[str] | None = None) -> dict[str, pd.Dat
         if axis.duplicated().any():
             place = ", ".join(str(v) for v in axis[axis.duplicated()].iloc[0])
             raise ValueError(f"Dimension {dim!r} has the place {place} more than once: drop one.")
-        found[str(dim)] = axis
-    return found
+        axes[str(dim)] = axis
+    return axes
+
+
+def _coordinate(array: Any) -> pd.Series:
+    """Return the values along a dimension; dates of cftime become times of pandas."""
+    index = array.variable.to_index_variable().to_index()
+    if hasattr(index, "to_datetimeindex"):
+        if index.calendar not in _STANDARD:
+            raise ValueError(
+                f"Coordinate {array.name!r} has times of the calendar {index.calendar!r}: convert "
+                "them with xarray's .convert_calendar('standard')."
+            )
+        index = index.to_datetimeindex(unsafe=True, time_unit="us")
+    return pd.Series(index.to_numpy())
 
 
 def _own(dim: str, usable: Mapping[str, pd.Series]) -> list[str]:
-    """What a dimension is known by: itself, or the others if it only counts or names places."""
-    import pandas as pd
-
+    """Return the coordinates that identify a place: the dimension's own, or the others."""
     others = [name for name in usable if name != dim]
     if dim not in usable:
         return others
     if not others or not pd.api.types.is_integer_dtype(usable[dim]):
         return [dim]
-    counted = usable[dim].to_numpy()
-    counts = counted[0] in (0, 1) and np.array_equal(counted, counted[0] + np.arange(len(counted)))
+    values = usable[dim].to_numpy()
+    counts = values[0] in (0, 1) and np.array_equal(values, values[0] + np.arange(len(values)))
     return others if counts or places_among(others) else [dim]
 
 
 def refuse_reserved(names: Sequence[str]) -> None:
-    if taken := [name for name in names if name in _RESERVED]:
+    """Raise an error if a dimension or coordinate has the name of a prediction."""
+    if reserved := [name for name in names if name in _RESERVED]:
         raise ValueError(
-            f"A dimension or coordinate is called {taken[0]!r}, as are predictions or their axes: "
-            f"rename it, for example with .rename({{{taken[0]!r}: ...}})."
+            f"A dimension or coordinate is called {reserved[0]!r}, as are predictions or their "
+            f"axes: rename it, for example with .rename({{{reserved[0]!r}: ...}})."
         )
 
 
-def _is_coordinate(values: pd.Series) -> bool:
-    """Whether values are numbers or times, of any calendar."""
-    import pandas as pd
-
-    kinds = pd.api.types
-    if kinds.is_numeric_dtype(values) or kinds.is_datetime64_any_dtype(values):
-        return not kinds.is_bool_dtype(values)
-    return len(values) > 0 and hasattr(values.iloc[0], "calendar")
-
-
 def exposure_variable(X: Any, name: Any) -> xr.DataArray:
+    """Return the variable of a Dataset that holds the exposure."""
     if not hasattr(X, "data_vars") or name not in X.variables:
         raise ValueError(f"exposure names {name!r}: give a Dataset that has it as a variable.")
     return X[name]
 
 
-def exposure_of_cells(X: Any, name: Any, like: Any, seen: Any = True) -> np.ndarray:
-    """The exposure in every cell of an array, positive in those that were seen."""
+def exposure_of_cells(X: Any, name: Any, like: Any, observed: Any = True) -> np.ndarray:
+    """Return the exposure in every cell of an array, positive in the observed ones."""
     effort, dims = exposure_variable(X, name), list(like.sizes)
     if more := [dim for dim in effort.dims if dim not in dims]:
         raise ValueError(f"Exposure {name!r} has a dimension {more[0]!r} that the cells lack.")
     values = _numbers(effort.broadcast_like(like).transpose(*dims))
-    if np.any(bad := seen & ~(np.isfinite(values) & (values > 0))):
+    if np.any(bad := observed & ~(np.isfinite(values) & (values > 0))):
         at = tuple(int(i[0]) for i in np.nonzero(bad))
         place = ", ".join(f"{d} {like[d].values[i]}" for d, i in zip(dims, at, strict=True))
         raise ValueError(

@@ -1,10 +1,8 @@
-"""Columns that are places or times, told by what they are called."""
+"""Columns that hold places or times, by their names."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-__all__ = ["is_globe", "is_latitude", "is_longitude", "is_plane", "is_time", "places_among"]
 
 _LATITUDES = ("lat", "latitude")
 _LONGITUDES = ("lon", "lng", "long", "longitude")
@@ -13,39 +11,39 @@ _TIMES = ("time", "date", "datetime", "timestamp", "year", "month", "week", "day
 
 
 def is_latitude(name: str) -> bool:
-    """Whether a column holds latitudes."""
+    """Return whether a column holds latitudes."""
     return name.lower() in _LATITUDES
 
 
 def is_longitude(name: str) -> bool:
-    """Whether a column holds longitudes."""
+    """Return whether a column holds longitudes."""
     return name.lower() in _LONGITUDES
 
 
 def is_globe(across: str, up: str) -> bool:
-    """Whether two columns are longitude and latitude."""
+    """Return whether two columns are longitude and latitude."""
     return is_longitude(across) and is_latitude(up)
 
 
 def is_plane(across: str, up: str) -> bool:
-    """Whether two columns are places on a plane."""
+    """Return whether two columns are places on a plane."""
     return (across.lower(), up.lower()) in _PLANES
 
 
 def is_time(name: str) -> bool:
-    """Whether a column holds times."""
+    """Return whether a column holds times."""
     return name.lower() in _TIMES
 
 
 def places_among(names: Iterable[str]) -> tuple[str, str] | None:
-    """The two columns that run across and up a map: degrees first, if there is one such pair.
+    """Return the only two columns that run across and up a map, degrees if there are some.
 
     >>> places_among(["lat", "lon", "depth"])
     ('lon', 'lat')
     """
     names = list(names)
     pairs = [(a, b) for a in names for b in names]
-    for known in (is_globe, is_plane):
-        if len(found := [pair for pair in pairs if known(*pair)]) == 1:
-            return found[0]
+    for is_pair in (is_globe, is_plane):
+        if len(places := [pair for pair in pairs if is_pair(*pair)]) == 1:
+            return places[0]
     return None

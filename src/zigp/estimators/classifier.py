@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,24 +11,32 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp.data.layout import Layout
+from zigp.data.layout import Inputs, Layout
+from zigp.estimators.families import Start
 from zigp.estimators.fitting import FIRST_GATE_VARIANCE, SparseGP
 from zigp.estimators.initial import Sparsity
+from zigp.estimators.parameters import estimator
 from zigp.estimators.persistence import registered
 from zigp.models import predictions
+from zigp.models.likelihoods import Bernoulli
 from zigp.models.model import Model, gp_classification
 from zigp.runtime.session import entry_point
 
-__all__ = ["SparseGPClassifier"]
-
 
 @registered
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class SparseGPClassifier(ClassifierMixin, SparseGP):
-    """Classification into two classes on many rows: the second has probability Φ(g(x)).
+    """Sparse Gaussian process classification into two classes: P(second class) = Φ(g(x)).
 
-    Classes are taken in sorted order, so of 0 and 1 it is 1 that the gate opens for.
+    Classes are sorted, so that of 0 and 1 the second class is 1.
 
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Classes in the training data: two, or one.
+
+    Examples
+    --------
     >>> X = np.linspace(0, 10, 60)[:, None]
     >>> model = SparseGPClassifier(n_inducing=12).fit(X, X[:, 0] > 5)
     >>> new = [[2.0], [8.0]]
@@ -69,12 +76,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             )
         return (y == self.classes_[-1]).astype(float)
 
-    def _scaling(
-        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
-    ) -> tuple[float, float]:
-        return 0.0, 1.0
+    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
+        return Start(Bernoulli())
 
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
         return gp_classification(
             self._latent(
                 X, layout, sparsity, self.kernel, self.inputs, variance=FIRST_GATE_VARIANCE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -13,19 +14,10 @@ from zigp.models.likelihoods import (
     Gaussian,
     HurdleGamma,
     HurdleLognormal,
+    Likelihood,
     ZeroInflatedNegativeBinomial,
     ZeroInflatedPoisson,
 )
-
-__all__ = [
-    "FAMILIES",
-    "LOG_AMOUNTS",
-    "Start",
-    "chosen_family",
-    "refuse_unsuited",
-    "resolution_of",
-    "start_of",
-]
 
 FAMILIES = ("gaussian", "gated", "hurdle_lognormal", "hurdle_gamma", "zip", "zinb")
 _COUNTS = ("zip", "zinb")
@@ -43,10 +35,11 @@ _FINEST = 1e-3  # of the typical amount: quadrature does not resolve anything fi
 
 @dataclass(frozen=True)
 class Start:
-    """A likelihood before training, the unit of its amounts, and the mean of f."""
+    """A likelihood before training, the units (y − offset) / scale of its outputs, and f's mean."""
 
-    likelihood: Amounts
-    scale: float
+    likelihood: Likelihood
+    offset: Any = 0.0
+    scale: Any = 1.0
     f_mean: float = 0.0
 
 
@@ -85,17 +78,18 @@ def start_of(
             "zip": ZeroInflatedPoisson(),
             "zinb": ZeroInflatedNegativeBinomial.of_dispersion(_FIRST_DISPERSION, dtype),
         }
-        return Start(made[family], 1.0, f_mean)
+        return Start(made[family], f_mean=f_mean)
     scale = spread(rate, weight * (y != 0), largest=float(np.abs(rate).max()))
     if family == "gaussian":
-        return Start(Gaussian.of_variance(_FIRST_NOISE, dtype), scale)
+        return Start(Gaussian.of_variance(_FIRST_NOISE, dtype), scale=scale)
     tau = resolution_of(y[weight > 0]) if resolution is None else float(resolution)
     refuse_too_large("resolution", np.array([tau / scale]))
     floor = max(tau / scale, _FINEST) ** 2 / 12.0
     # Without exact zeros the noise of a signal that is off is as large as the other.
     quiet = np.any(y[weight > 0] == 0)
     first = (_FIRST_OFF_NOISE, _FIRST_NOISE) if quiet else (_FIRST_NOISE, _FIRST_OFF_NOISE)
-    return Start(Gated.of_variances(max(first[0], 2.0 * floor), first[1], floor, dtype), scale)
+    noise = Gated.of_variances(max(first[0], 2.0 * floor), first[1], floor, dtype)
+    return Start(noise, scale=scale)
 
 
 def resolution_of(y: np.ndarray) -> float:

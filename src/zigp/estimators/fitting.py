@@ -1,6 +1,7 @@
-"""What estimators of one model share: checking, units and training.
+"""Estimators with one model: from checked inputs to a trained model, and its bound.
 
-Users' outputs are [rows] or [rows, P]; inside, rows run along the last axis, [rows] or [P, rows].
+Users' outputs are [rows] or [rows, P]; in the model rows run along the last axis, [rows] or
+[P, rows].
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from math import prod
 from numbers import Integral
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import jax
@@ -21,8 +23,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
-from zigp.data.layout import ColumnList, Layout, as_batch, column_index, listed, refuse_too_large
+from zigp.data.layout import (
+    ColumnList,
+    Inputs,
+    Layout,
+    as_batch,
+    column_index,
+    listed,
+    refuse_too_large,
+)
 from zigp.diagnostics.sanity import findings
+from zigp.estimators.families import Start
 from zigp.estimators.initial import KernelSpec, Sparsity, initial_latent
 from zigp.estimators.outputs import OutputScale
 from zigp.estimators.parameters import GPSettings
@@ -39,11 +50,10 @@ from zigp.training import (
     Fit,
     InterruptedFitError,
     Method,
-    Settings,
     Streamed,
+    TrainingSettings,
     check_whole,
     digest_of,
-    train,
     train_restarts,
 )
 from zigp.training.devices import Devices, available
@@ -51,8 +61,6 @@ from zigp.training.progress import progress_bar
 
 if TYPE_CHECKING:
     from zigp.data.streams import Block, Stream
-
-__all__ = ["FIRST_GATE_VARIANCE", "SparseGP", "row_weights"]
 
 Training = Mapping[str, tuple[int, float]]
 
@@ -65,7 +73,41 @@ FIRST_GATE_VARIANCE = 4.0
 
 
 class SparseGP(GPSettings):
-    """An estimator with one model, trained on its bound; a subclass says which."""
+    """Base class of estimators of a single model, which is trained on its bound.
+
+    Attributes
+    ----------
+    model_ : Model
+        Trained model of centred inputs and scaled outputs.
+    layout_ : Layout
+        Column groups, and the point at which inputs are centred.
+    bounds_ : ndarray of shape (n_iter_,)
+        Bound before each training step; an unbiased estimate if steps look at some of the rows.
+    times_ : ndarray of shape (n_iter_,)
+        Seconds from the start of training to each step.
+    seconds_ : float
+        Duration of training in seconds.
+    n_iter_ : int
+        Number of training steps.
+    n_rows_ : int
+        Number of rows with a weight, estimated from a sample for a stream.
+    stopped_ : str
+        Reason why training stopped.
+    failed_ : bool
+        Whether training stopped because the bound was no longer finite.
+    retried_ : list of int
+        Steps at which a larger jitter was needed.
+    on_lattice_ : bool
+        Whether the rows fill a lattice and were fitted as one.
+    fitted_with_ : dict
+        Method, versions and devices: what must be the same for a fit to give the same numbers.
+    seed_ : int
+        Seed drawn from `random_state`.
+    y_offset_, y_scale_ : float or ndarray
+        Units of the model: it describes (y − y_offset_) / y_scale_.
+    y_reach_ : float
+        Largest absolute output divided by the median of those that are not zero.
+    """
 
     # Latents and weights have mean zero, as in the paper; only a gate's mean is learned.
     _always_fixed: ClassVar[tuple[str, ...]] = ("f.prior_mean",)
@@ -78,17 +120,15 @@ class SparseGP(GPSettings):
     # -- what a subclass provides ---------------------------------------------------------------
 
     @abstractmethod
-    def _scaling(
-        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
-    ) -> tuple[Any, Any]:
-        """Offset and scale that take y to the model's units: (y − offset) / scale."""
+    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
+        """Return the initial likelihood, and the offset and scale of the outputs."""
 
     @abstractmethod
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
-        """The model before training, for centred inputs and scaled outputs."""
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
+        """Return the model before training, for inputs and scaled outputs."""
 
     def _title(self) -> str:
-        """What is being fitted, for those who watch."""
+        """Return the title of the progress bar."""
         return type(self).__name__
 
     # -- fitting --------------------------------------------------------------------------------
@@ -97,29 +137,39 @@ class SparseGP(GPSettings):
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Fit the model to observations y at inputs X, both in your own units.
+        """Fit the model to observations y at inputs X.
 
-        X may also be an xarray DataArray that holds the observations, or a Dataset of which y names
-        one: then each dimension is an axis of a lattice.
+        Parameters
+        ----------
+        X : array-like, DataFrame, DataArray or Dataset
+            Inputs, in any units. A DataArray holds the observations itself, and each of its
+            dimensions is an axis of a lattice; so does a Dataset.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs), or str, optional
+            Observations, in any unit; of a Dataset the name of the variable that holds them.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row.
 
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Examples
+        --------
         >>> model.fit(X, y, sample_weight=np.ones(60)).n_rows_
         60
         """
         make_room()
         if jax.process_count() > 1:
             raise ValueError(
-                "fit takes all rows, and several processes would count them once each: divide "
-                "them with fit_stream(open_stream(…, part=(jax.process_index(), "
+                "fit takes all rows, so several processes would count each of them several times. "
+                "Divide the rows: fit_stream(open_stream(…, part=(jax.process_index(), "
                 "jax.process_count())))."
             )
-        X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
-        again = self.warm_start and hasattr(self, "model_")
-        if again:
-            self._refuse_another_structure()
-        first, rows, target, weight = self._begun(X, y, sample_weight, column_groups, again)
-        rows, values, weights, shift = self._in_model_units(rows, target, weight)
-        layout = self.layout_
-        data = as_batch(rows, values, weights, layout.groups, self._dtype(), layout.exposure)
+        X, y, sample_weight, column_groups, places = self._as_table(X, y, sample_weight)
+        first, inputs, target, weight = self._prepare(X, y, sample_weight, column_groups, places)
+        _, values, weights, shift = self._in_model_units(inputs.X, target, weight)
+        data = as_batch(inputs, values, weights, self.layout_, self._dtype())
         self.n_rows_ = int(np.count_nonzero(weight))
         self.on_lattice_ = isinstance(data.at, Lattice)
         cells = prod(data.at.shape) if self.on_lattice_ else 0
@@ -130,16 +180,28 @@ class SparseGP(GPSettings):
 
     @entry_point
     def fit_stream(self, stream: Stream, passes: float = 1.0) -> Self:
-        """Fit the model to data of any size, which pass by block after block.
+        """Fit the model to data of any size, block by block.
 
-        The stream is made by `zigp.open_stream`, from Parquet files or a Zarr lattice. Units,
-        length-scales and inducing points are set from a sample of 50,000 rows; then every row is
-        looked at once in each pass, in steps of `batch_size` rows (16,384 if left open), a whole
-        number of which is taken from a block, enlarged if need be. If `steps` is given, it counts
-        instead of passes. Memory does not grow with the number of rows. How many of them have a
-        target (`n_rows_`) is told from the sample. Where `jax.distributed` connects several
-        processes, each reads its own part.
+        Units, length-scales and inducing points are set from a sample of 50,000 rows. Training then
+        uses every row once in each pass, in steps of `batch_size` rows (16,384 by default), a whole
+        number of which makes a block. Memory does not grow with the number of rows. The number of
+        rows with a target (`n_rows_`) is estimated from the sample. Where `jax.distributed`
+        connects several processes, each reads its own part.
 
+        Parameters
+        ----------
+        stream : Stream
+            The data, as `zigp.open_stream` opens them.
+        passes : float, default=1.0
+            Number of passes over the stream. If `steps` is set, it counts instead.
+
+        Returns
+        -------
+        Self
+            The fitted estimator.
+
+        Examples
+        --------
         >>> frame = pd.DataFrame({"x": X[:, 0], "y": y})
         >>> frame.to_parquet("data.parquet")
         >>> stream = zigp.open_stream("data.parquet", target="y", rows_per_block=60)
@@ -149,24 +211,24 @@ class SparseGP(GPSettings):
         make_room()
         if jax.process_count() > 1 and self.random_state is None:
             raise ValueError(
-                "random_state=None draws another seed in every process, but all must start at the "
-                "same place: give a number."
+                "random_state=None draws another seed in every process, but all must start from "
+                "the same values: give a number."
             )
-        self.units_ = {}
+        self.units_, self.origin_ = {}, {}
         seed = int(check_random_state(self.random_state).randint(2**31))
         X, y = stream.sample(_SAMPLE, seed, gaps=True)
-        seen = ~np.isnan(y)
-        self.n_rows_ = round(stream.rows * float(np.mean(seen)))  # as far as the sample can tell
-        X, y = X[seen].reset_index(drop=True), y[seen]
+        observed = ~np.isnan(y)
+        self.n_rows_ = round(stream.rows * float(np.mean(observed)))
+        X, y = X[observed].reset_index(drop=True), y[observed]
         groups = stream.groups if self.column_groups is None else self.column_groups
-        again = self.warm_start and hasattr(self, "model_")
-        if again:
-            self._refuse_another_structure()
-        first, rows, target, weight = self._begun(X, y, None, groups, again)
+        first, inputs, target, weight = self._prepare(X, y, None, groups)
+        rows = inputs.X
         shift = self._in_model_units(rows, target, weight)[3] * self.n_rows_ / len(rows)
-        devices = self._devices(1)
+        devices = self._devices()
         read = stream if self.table_ is None else stream.read_as(self.table_)
-        feed = self._feed(read, stream.digest(rows, target), devices)
+        size = check_whole("batch_size", self.batch_size or _ROWS_IN_A_STEP)
+        contents = stream.digest(rows, target)
+        feed = feed_of(read, contents, size, self.seed_, self._dtype(), self._of_block, devices)
         self.on_lattice_ = False
         settings = self._settings(0, first[0].likelihood.early_pace)
         steps = self.steps or max(round(passes * feed.steps_per_pass), 1)
@@ -174,32 +236,36 @@ class SparseGP(GPSettings):
         self._train(first, feed, settings, shift, f"{self._title()} on {stream.rows:,} rows")
         return self
 
-    def _feed(self, stream: Stream, contents: str, devices: Devices | None) -> Streamed:
-        """What a stream has, in the model's units and ready for its steps."""
-        batch = check_whole("batch_size", self.batch_size or _ROWS_IN_A_STEP)
-        return feed_of(stream, contents, batch, self.seed_, self._dtype(), self._of_block, devices)
-
-    def _of_block(self, found: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """A stream's block in the model's units."""
+    def _of_block(self, block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return a stream's block in the model's units."""
         try:
-            y = self._as_target(found.y, found.weight)
-            return self._in_model_units(found.X, y, found.weight)[:3]
+            y = self._as_target(block.y, block.weight)
+            return self._in_model_units(block.X, y, block.weight)[:3]
         except ValueError as error:
             raise ValueError(f"In a block of the stream, of shuffled rows: {error}") from error
 
-    def _begun(
-        self, X: Any, y: Any, sample_weight: Any, column_groups: Any, again: bool
-    ) -> tuple[list[Model], np.ndarray, np.ndarray, np.ndarray]:
-        """Where training starts, and the rows that this was decided by, with their weights."""
-        if not again and hasattr(self, "model_"):
-            del self.model_  # nothing is left of it if this fit fails
+    def _prepare(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        column_groups: Any,
+        places: Mapping[tuple[int, ...], np.ndarray] = MappingProxyType({}),
+    ) -> tuple[list[Model], Inputs, np.ndarray, np.ndarray]:
+        """Return the models that training starts from, and the checked rows with their weights."""
+        again = self.warm_start and hasattr(self, "model_")
+        if again:
+            self._refuse_another_structure()
+        elif hasattr(self, "model_"):
+            del self.model_  # so that nothing is left of it if this fit fails
         rows, target = self._checked_pair(X, y, reset=not again)
         weight = row_weights(sample_weight, rows)
         self.seed_ = seed = int(check_random_state(self.random_state).randint(2**31))
+        inputs = Inputs(rows, places.get)
         if again:
-            return [self.model_], rows, target, weight
+            return [self.model_], inputs, target, weight
         self.layout_ = Layout.of(
-            rows[weight > 0],
+            inputs.only(weight > 0),
             column_groups,
             self.latlon,
             getattr(self, "feature_names_in_", None),
@@ -209,33 +275,37 @@ class SparseGP(GPSettings):
         )
         refuse_too_large("X", rows[weight > 0], self._dtype())
         transformed = self._transformed(target)
-        self.y_offset_, self.y_scale_ = self._scaling(transformed, weight, self._exposure_of(rows))
-        inputs, _, weights, _ = self._in_model_units(rows, target, weight)
+        start = self._first_guess(transformed, weight, self._exposure_of(rows))
+        self.y_offset_, self.y_scale_ = start.offset, start.scale
+        weights = self._in_model_units(rows, target, weight)[2]
         counted = weights.reshape(-1, len(rows)).any(axis=0)
         self.y_reach_ = self._reach(transformed[counted])
         sparsity = Sparsity(self.n_inducing, self.covariance, seed, self._dtype())
-        return self._first_models(inputs[counted], self.layout_, sparsity), rows, target, weight
+        first = self._first_models(inputs.only(counted), self.layout_, sparsity, start)
+        return first, inputs, target, weight
 
     def _reach(self, y: np.ndarray) -> float:
-        """How far the largest output lies above the median of those that are not zero."""
+        """Return the largest output divided by the median of the non-zero ones."""
         return max((_reach_of(column) for column in np.reshape(y, (len(y), -1)).T), default=1.0)
 
     def _train(
-        self, first: list[Model], data: Batch | Feed, settings: Settings, shift: float, title: str
+        self,
+        first: list[Model],
+        data: Batch | Feed,
+        settings: TrainingSettings,
+        shift: float,
+        title: str,
     ) -> None:
-        """Train, and keep the best; also what there is if somebody stops it."""
+        """Train and keep the best model, also of a fit that is interrupted."""
         more: dict[str, Any] = {
             "shift": shift,
-            "devices": data.devices if isinstance(data, Streamed) else self._devices(len(first)),
+            "devices": data.devices if isinstance(data, Streamed) else self._devices(),
             "checkpoints": self._checkpoints(),
         }
         made = self._way_of_training(data, settings, more["devices"])
         with progress_bar(title) if self.verbose else nullcontext() as show:
             try:
-                if len(first) == 1:
-                    fits = [train(first[0], data, settings, show, **more)]
-                else:
-                    fits = train_restarts(first, data, settings, show, **more)
+                fits = train_restarts(first, data, settings, show, **more)
             except InterruptedFitError as stop:
                 if any(len(fit.bounds) for fit in stop.fits):
                     self._keep(stop.fits)
@@ -247,9 +317,9 @@ class SparseGP(GPSettings):
             more["checkpoints"].clear()
 
     def _way_of_training(
-        self, data: Batch | Feed, settings: Settings, devices: Devices | None
+        self, data: Batch | Feed, settings: TrainingSettings, devices: Devices | None
     ) -> dict[str, Any]:
-        """All that must be the same for a fit to give the same bits again."""
+        """Return all that must be the same for a fit to give the same bits again."""
         schedule = settings.schedule if isinstance(settings.schedule, str) else "a function"
         made = {
             "seed": self.seed_,
@@ -269,42 +339,33 @@ class SparseGP(GPSettings):
     def _checkpoints(self) -> Checkpoints | None:
         if self.checkpoint is None:
             if self.resume:
-                raise ValueError("resume=True needs the folder to go on from: give checkpoint too.")
+                raise ValueError("resume=True requires a folder: give checkpoint too.")
             return None
         if not isinstance(self.random_state, Integral):
             raise ValueError(
-                f"random_state={self.random_state!r} starts elsewhere at every fit, so none could "
-                "go on from a checkpoint: give a number."
+                f"Checkpoints require an integer random_state, not {self.random_state!r}: give a "
+                "number, so that a fit can resume where it was interrupted."
             )
         return Checkpoints(
             self.checkpoint,
             seconds=self.checkpoint_seconds,
-            steps=self.checkpoint_steps,
             resume=self.resume,
             writes=jax.process_index() == 0,
         )
 
-    def _devices(self, restarts: int) -> Devices | None:
-        if self.devices not in ("one", "data", "restarts"):
-            raise ValueError(f"devices must be 'one', 'data' or 'restarts', not {self.devices!r}.")
-        if self.devices == "restarts" and jax.process_count() > 1:
-            raise ValueError("Several processes divide the data: use devices='data'.")
-        if self.devices == "restarts" and restarts == 1:
-            raise ValueError(
-                "devices='restarts' divides the n_restarts of a network that is fitted in memory, "
-                "and here are none to divide: use devices='data' or 'one'."
-            )
-        if self.devices == "restarts":
-            return available("restarts", restarts)
-        split = "data" if jax.process_count() > 1 else self.devices
-        return available("data") if split == "data" else None
+    def _devices(self) -> Devices | None:
+        """Return the devices that the data are divided among, unless there is only one."""
+        divided = self._chosen("devices") == "data" or jax.process_count() > 1
+        return available() if divided else None
 
-    def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
-        """Where training starts: one model, or one for each restart."""
-        return [self._initial(X, layout, sparsity)]
+    def _first_models(
+        self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start
+    ) -> list[Model]:
+        """Return the models that training starts from: one, or one for each restart."""
+        return [self._initial(X, layout, sparsity, start)]
 
     def _keep(self, fits: list[Fit]) -> None:
-        """Remember the best fit, by the bound it reached."""
+        """Keep the best fit, by the bound it reached."""
         reached = [fit.bounds[-1] if len(fit.bounds) else -np.inf for fit in fits]
         best = fits[int(np.argmax(reached))]
         if not len(best.bounds):
@@ -319,20 +380,27 @@ class SparseGP(GPSettings):
 
     @entry_point
     def sanity(self) -> list[str]:
-        """What looks wrong with the fit, a sentence each; empty if nothing does.
+        """List what looks wrong with the fit.
 
-        Training that failed, that more jitter had to help or that has not converged, length-scales
-        beyond the data or below its spacing, gates that are always open or always shut, inducing
-        points that have collapsed, noise at its floor. It does not look at predictions; see
-        `zigp.diagnostics` for that.
+        It reports training that failed, that needed more jitter or that has not converged,
+        length-scales much larger than the data or smaller than their spacing, gates that are always
+        open or always shut, collapsed inducing points, and noise at its floor. `zigp.diagnostics`
+        checks predictions.
 
+        Returns
+        -------
+        list of str
+            A sentence for each finding; empty if there is none.
+
+        Examples
+        --------
         >>> ZeroInflatedGPRegressor(n_inducing=12, steps=20).fit(X, y).sanity()
         ['Not converged: 20 steps are too few to tell. Raise steps.']
         """
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", range(self.n_features_in_))
         called = [name if isinstance(name, str) else f"column {name}" for name in names]
-        # On a lattice training is stopped early on purpose, unless somebody gave the steps.
+        # On a lattice training stops early on purpose, unless the steps were given.
         early = self.steps is None and len(self.layout_.groups) > 1
         bounds = None if early and not self.failed_ else self.bounds_ / max(self.n_rows_, 1)
         failure = self.stopped_ if self.failed_ else ""
@@ -355,38 +423,32 @@ class SparseGP(GPSettings):
         }
 
     def _current_structure(self) -> dict[str, str]:
-        """The settings that a model's shape follows from."""
-        training = {*Settings.__dataclass_fields__, "max_seconds", "learn_inducing", "n_restarts"}
-        own = {"warm_start", "random_state", "verbose", "back_transform", "checkpoint", "resume"}
-        own |= {"devices", "checkpoint_seconds", "checkpoint_steps"}
-        given = {k: v for k, v in self.get_params().items() if k not in training | own}
-        return {k: repr(v.item() if isinstance(v, np.generic) else v) for k, v in given.items()}
+        """Return the settings that decide what is fitted, as text."""
+        settings = {name: getattr(self, name) for name in sorted(self._names("model"))}
+        return {k: repr(v.item() if isinstance(v, np.generic) else v) for k, v in settings.items()}
 
     def _refuse_another_structure(self) -> None:
         now = self._current_structure()
         if changed := [name for name in now if now[name] != self._structure[name]]:
             raise ValueError(
-                f"warm_start goes on from the fitted model, but {', '.join(changed)} differ from "
-                "what it was fitted with. Set them back, or fit with warm_start=False."
+                f"warm_start continues to train the fitted model, but {', '.join(changed)} differ "
+                "from its settings. Set them back, or fit with warm_start=False."
             )
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _settings(self, cells: int, early_pace: float) -> Settings:
-        fixed = (
-            *([self.fixed] if isinstance(self.fixed, str) else self.fixed),
-            *self._always_fixed,
-        )
+    def _settings(self, cells: int, early_pace: float) -> TrainingSettings:
+        """Return the settings of training, with the defaults for the data and the method."""
         one_group = len(self.layout_.groups) == 1
         learn = one_group if self.learn_inducing is None else self.learn_inducing
-        fixed += () if learn else ("inducing",)
-        if self.method not in ("auto", "adam", "natural"):
-            raise ValueError(f"method must be 'auto', 'adam' or 'natural', not {self.method!r}.")
-        method = cast("Method", self._default_method if self.method == "auto" else self.method)
+        given = [self.fixed] if isinstance(self.fixed, str) else self.fixed
+        fixed = (*given, *self._always_fixed, *(() if learn else ("inducing",)))
+        chosen = self._chosen("method")
+        method = cast("Method", self._default_method if chosen == "auto" else chosen)
         steps, rate = (self._training if one_group else self._lattice_training)[method]
         in_slabs = self.batch_size is None and cells > _MOST_CELLS
-        return Settings(
+        return TrainingSettings(
             steps=steps if self.steps is None else self.steps,
             method=method,
             learning_rate=rate if self.learning_rate is None else self.learning_rate,
@@ -401,7 +463,7 @@ class SparseGP(GPSettings):
 
     def _latent(
         self,
-        X: np.ndarray,
+        X: Inputs,
         layout: Layout,
         sparsity: Sparsity,
         kernel: KernelSpec,
@@ -413,27 +475,43 @@ class SparseGP(GPSettings):
         return initial_latent(X, layout, columns, kernel, sparsity, variance=variance)
 
     def _exposure_of(self, rows: np.ndarray) -> np.ndarray | None:
-        """The column of exposures, which must be positive, if there is one."""
+        """Return the column of exposures, if there is one; it must be positive."""
         if (column := self.layout_.exposure) is None:
             return None
         if np.any(rows[:, column] <= 0):
             row = int(np.flatnonzero(rows[:, column] <= 0)[0])
             raise ValueError(
                 f"Exposures must be positive; in row {row} it is {rows[row, column]:g}. Leave out "
-                "rows without any effort: they say nothing."
+                "rows without any effort."
             )
         return rows[:, column]
 
     def _columns(self, D: int, inputs: ColumnList | None) -> Sequence[int]:
-        """The positions of the columns that a latent looks at: all, unless some are named."""
+        """Return the positions of a latent's input columns: all, unless some are named."""
         names = getattr(self, "feature_names_in_", None)
         chosen = range(D) if inputs is None else [column_index(c, D, names) for c in listed(inputs)]
         return [c for c in chosen if c != self.layout_.exposure]
 
     @entry_point
     def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """The lower bound on log p(y), in the units of y.
+        """Return the lower bound on log p(y), in the units of y.
 
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        y : array-like of shape (n_rows,) or (n_rows, n_outputs)
+            Observations.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weight of each row.
+
+        Returns
+        -------
+        float
+            The bound, without priors on hyperparameters.
+
+        Examples
+        --------
         >>> model.elbo(X, y) > model.elbo(X, y + 1)
         True
         """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,43 +15,70 @@ from numpy.typing import ArrayLike
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data.layout import ColumnList, Layout
+from zigp.data.layout import ColumnList, Inputs, Layout
 from zigp.estimators.classifier import SparseGPClassifier
 from zigp.estimators.distribution import HurdleDistribution
 from zigp.estimators.fitting import row_weights
 from zigp.estimators.initial import KernelSpec
+from zigp.estimators.parameters import Option, estimator, parameter
 from zigp.estimators.persistence import registered
 from zigp.estimators.regression import SparseGPRegressor
 from zigp.estimators.regressor import Regressor
 from zigp.models import predictions
 from zigp.runtime.session import entry_point
-from zigp.training import InterruptedFitError, kept_until_done, remove_empty, when_done
-
-__all__ = ["HurdleGPRegressor"]
+from zigp.training import InterruptedFitError, hold_checkpoints
 
 
 @registered
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class HurdleGPRegressor(Regressor):
-    """Amounts that are often zero: a GP classifier for zero or not, a GP regression for how much.
+    """Hurdle model: Gaussian process classification of zero or not, then regression of the amount.
 
-    `amount_rows` says which rows the regression learns from: `positive`, those that are not zero;
-    `all`; or `predicted`, those that the classifier takes for not zero (the paper's GPcr≠0; `all`
-    is its GPcr). `combine` says what `predict` returns: `class`, the amount where the classifier
-    finds it at least as likely as not that there is one and zero elsewhere; or `expectation`,
-    probability times amount. As a distribution y is exactly zero with probability 1 − p and
-    N(amount, its variance) otherwise.
+    An observation is exactly zero with probability 1 − p and has a normal distribution otherwise.
+    The classifier predicts p, the regressor the mean and variance of that distribution.
 
+    Attributes
+    ----------
+    classifier_ : SparseGPClassifier
+        Model of zero or not.
+    regressor_ : SparseGPRegressor
+        Model of the amounts.
+    n_iter_ : int
+        Number of training steps, the larger of both parts.
+    parts_ : dict
+        Both models by name.
+
+    Examples
+    --------
     >>> X = np.linspace(0, 10, 60)[:, None]
     >>> y = np.where(X[:, 0] > 5, 3 + np.sin(X[:, 0]), 0.0)
     >>> model = HurdleGPRegressor(n_inducing=12).fit(X, y)
     >>> new = [[2.0], [8.0]]
     """
 
-    amount_rows: str = "positive"
-    combine: str = "class"
-    gate_kernel: KernelSpec | None = None
-    gate_inputs: ColumnList | None = None
+    amount_rows: str = parameter(
+        "Rows from which the regressor learns: 'positive' for those that are not zero, 'all', or "
+        "'predicted' for those that the classifier predicts to be non-zero (the paper's GPcr≠0; "
+        "its GPcr is 'all').",
+        default="positive",
+        choices=("positive", "all", "predicted"),
+    )
+    combine: str = parameter(
+        "What `predict` returns: 'class' for the amount where p is at least ½ and zero elsewhere; "
+        "'expectation' for p times the amount.",
+        default="class",
+        scope="training",
+        choices=("class", "expectation"),
+    )
+    gate_kernel: KernelSpec | None = parameter(
+        "Kernel of the classifier. By default the same as `kernel`.", default=None
+    )
+    gate_inputs: ColumnList | None = parameter(
+        "Columns that the classifier depends on, by name or position. By default the same as "
+        "`inputs`.",
+        default=None,
+        option=Option(),
+    )
 
     def __post_init__(self) -> None:
         # Learned by `fit`; declared for the type checker alone.
@@ -139,7 +165,7 @@ class HurdleGPRegressor(Regressor):
         array([0, 1])
         """
         self._check_choices()
-        X, y, sample_weight, column_groups = self._as_table(X, y, sample_weight)
+        X, y, sample_weight, column_groups, _ = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "classifier_")
         rows, target = self._checked_pair(X, y, reset=not again)
         weight = row_weights(sample_weight, rows)
@@ -154,7 +180,7 @@ class HurdleGPRegressor(Regressor):
             if self.checkpoint is not None:
                 part.set_params(checkpoint=Path(self.checkpoint) / name)
         X = X if hasattr(X, "iloc") else rows
-        with kept_until_done():
+        with hold_checkpoints(self.checkpoint):
             on = target != 0
             classifier.fit(X, on.astype(int), weight)
             chosen = np.flatnonzero(self._rows_with_amounts(classifier, X, on & (weight > 0)))
@@ -164,8 +190,6 @@ class HurdleGPRegressor(Regressor):
                 if hasattr(regressor, "model_"):
                     self._combined(classifier, regressor)
                 raise
-        if self.checkpoint is not None:
-            when_done(partial(remove_empty, Path(self.checkpoint)))
         return self._combined(classifier, regressor)
 
     def _check_choices(self) -> None:
@@ -182,7 +206,7 @@ class HurdleGPRegressor(Regressor):
         layout = (
             self.classifier_.layout_
             if again
-            else Layout.of(X, None, self.latlon, names, split=self._may_split())
+            else Layout.of(Inputs(X), None, self.latlon, names, split=self._may_split())
         )
         return dict(zip(layout.names, map(list, layout.groups), strict=True))
 
@@ -205,8 +229,7 @@ class HurdleGPRegressor(Regressor):
         return on
 
     def _shared_settings(self) -> dict[str, Any]:
-        mine = ("amount_rows", "combine", "gate_kernel", "gate_inputs")
-        return {name: v for name, v in self.get_params(deep=False).items() if name not in mine}
+        return {one.name: getattr(self, one.name) for one in fields(SparseGPRegressor)}
 
     def _classifier(self) -> SparseGPClassifier:
         settings = self._shared_settings()

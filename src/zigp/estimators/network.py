@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -13,10 +14,12 @@ from sklearn.base import MultiOutputMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp.data.layout import Layout, refuse_too_large
+from zigp.data.layout import Inputs, Layout, refuse_too_large
 from zigp.estimators.distribution import NetworkDistribution
+from zigp.estimators.families import Start
 from zigp.estimators.initial import KernelSpec, Sizes, Sparsity, initial_latent
 from zigp.estimators.outputs import OutputScale
+from zigp.estimators.parameters import estimator, parameter, redeclared
 from zigp.estimators.persistence import registered
 from zigp.estimators.regressor import ModelRegressor
 from zigp.gp.batch import Rows
@@ -27,8 +30,6 @@ from zigp.models.model import Model, gp_network
 from zigp.models.predictions import Predictions
 from zigp.runtime.session import entry_point
 from zigp.training import Fit, check_whole
-
-__all__ = ["GPNetworkRegressor", "NetworkParts"]
 
 # Where training starts, in the model's units.
 _FIRST_NOISE = 0.3
@@ -72,46 +73,101 @@ class NetworkParts:
 
 
 @registered
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
-    """Several outputs as sums of a few latent functions with weights that vary: y = W(x) f(x) + ε.
+    """Gaussian process regression network for several outputs: y = W(x) f(x) + ε.
 
-    Every weight W_qp and every latent f_q is a Gaussian process. With `sparse_weights` a weight
-    can switch off, Φ(g_qp) W_qp, and with `sparse_latents` a latent can, Φ(k_q) f_q. Outputs may be
-    missing (NaN) anywhere in Y. Training starts `n_restarts` times from random places, all in one
-    compiled program; the best by its objective is kept, and all are in `restarts_`.
+    Each output is a sum of a few latent functions f_q with weights W_qp that vary over the inputs;
+    latent functions and weights are Gaussian processes. With `sparse_weights` a weight has a gate,
+    Φ(g_qp) W_qp; with `sparse_latents` a latent function has one, Φ(k_q) f_q. Outputs may be
+    missing (NaN) anywhere in Y.
 
-    `latent_noise` adds noise to the latents at every site, which its outputs then share. Turn it on
-    where some outputs are known at the sites to be predicted (`predict(X, known=Y)`, `impute`): on
-    the Jura data it helps there. It is off by default because with nothing known at a new site
-    cross-validation found it worse, on Jura's training rows and on simulated data alike
-    (`benchmarks/latent_noise.py` and its results).
+    Use `latent_noise` if some outputs are known at the sites to predict (`predict(X, known=Y)` and
+    `impute`), as in the Jura data. It is off by default: if nothing is known at a new site,
+    cross-validation found it worse, both on Jura's training rows and on simulated data
+    (`benchmarks/latent_noise.py`).
 
-    `inducing` is `separate` (each latent and each weight has kernels and inducing inputs of its
-    own, and a gate uses those inducing inputs of what it gates, as in the paper) or `one` (all
-    latents of a kind share theirs, which is cheaper).
+    Attributes
+    ----------
+    n_outputs_ : int
+        Number of outputs.
+    restarts_ : list of Fit
+        Result of each restart. The one with the highest bound is kept.
+    noise_sd_ : ndarray of shape (n_outputs_,)
+        Standard deviation of the noise of each output, in the units of y.
 
+    Examples
+    --------
     >>> X = np.linspace(0, 10, 50)[:, None]
     >>> Y = np.column_stack([np.sin(X[:, 0]), 1 + 2 * np.sin(X[:, 0])])
     >>> Y[20:25, 1] = np.nan
     >>> model = GPNetworkRegressor(1, n_inducing=8, n_restarts=2, steps=300).fit(X, Y)
     """
 
-    n_latents: int = field(default=2, kw_only=False)
-    kernel: KernelSpec = "squared_exponential"
-    sparse_weights: bool = True
-    sparse_latents: bool = False
-    latent_noise: bool = False
-    weight_kernel: KernelSpec | None = None
-    gate_kernel: KernelSpec | None = None
-    lengthscale_prior: tuple[float, float] | None = (3.0, 1.0)
-    y_transform: str | None = None
-    back_transform: str = "mean"
-    n_inducing: Sizes | None = 10
-    inducing: str = "separate"
-    covariance: str = "dense"
-    n_restarts: int = 10
-    tol: float = 1e-5
+    n_latents: int = parameter("Number of latent functions.", default=2, kw_only=False)
+    kernel: KernelSpec = parameter(
+        "Kernel of the latent functions: a name, a kernel object from `zigp.kernels`, or one of "
+        "these for each column group, as a list or as a dict by group name.",
+        default="squared_exponential",
+    )
+    sparse_weights: bool = parameter("Whether weights have gates.", default=True)
+    sparse_latents: bool = parameter("Whether latent functions have gates.", default=False)
+    latent_noise: bool = parameter(
+        "Whether latent functions have noise at each site, which all outputs there share.",
+        default=False,
+    )
+    weight_kernel: KernelSpec | None = parameter(
+        "Kernel of the weights. By default the same as `kernel`.", default=None
+    )
+    gate_kernel: KernelSpec | None = parameter(
+        "Kernel of the gates. By default the same as `kernel`.", default=None
+    )
+    lengthscale_prior: tuple[float, float] | None = parameter(
+        "Shape and rate of a gamma prior on the length-scales of the gates. If None, there is no "
+        "prior.",
+        default=(3.0, 1.0),
+    )
+    y_transform: str | None = parameter(
+        "Transform of the outputs before they are modelled, or None.",
+        default=None,
+        choices=(None, "log", "log1p"),
+    )
+    back_transform: str = parameter(
+        "With `y_transform`, what `predict` returns in the units of y.",
+        default="mean",
+        scope="training",
+        choices=("mean", "median"),
+    )
+    n_inducing: Sizes | None = parameter(
+        "Number of inducing points of each latent function and each weight: one number for all "
+        "column groups together, or one for each group, as a list or as a dict by group name.",
+        default=10,
+    )
+    inducing: str = parameter(
+        "With 'separate', each latent function and each weight has its own kernels and inducing "
+        "points, and a gate has the inducing points of what it gates, as in the paper. With 'one', "
+        "all functions of a kind share them, which is cheaper.",
+        default="separate",
+        choices=("separate", "one"),
+    )
+    covariance: str = redeclared(ModelRegressor, "covariance", default="dense")
+    steps: int | None = parameter(
+        "Number of training steps. By default 300 ('natural') or 1,500 ('adam').",
+        default=None,
+        scope="training",
+    )
+    learning_rate: float | Mapping[str, float] | None = parameter(
+        "Learning rate of Adam: one number, or a dict with one each for 'variational', 'kernel', "
+        "'inducing' and 'noise'. By default 0.1 ('natural') or 0.02 ('adam').",
+        default=None,
+        scope="training",
+    )
+    n_restarts: int = parameter(
+        "Number of random starting points of training. The result with the highest bound is kept.",
+        default=10,
+        scope="training",
+    )
+    tol: float = redeclared(ModelRegressor, "tol", default=1e-5)
 
     _always_fixed: ClassVar = ("f.prior_mean", "W.prior_mean")
     _default_method: ClassVar = "natural"
@@ -153,9 +209,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             )
         return rows, Y
 
-    def _scaling(
-        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
         seen = np.isfinite(y) * weight[:, None]
         if (unseen := np.flatnonzero(~seen.any(axis=0))).size:
             raise ValueError(
@@ -166,18 +220,25 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         refuse_too_large("Y", values)
         offset = np.sum(seen * values, axis=0) / seen.sum(axis=0)
         scale = np.sqrt(np.sum(seen * (values - offset) ** 2, axis=0) / seen.sum(axis=0))
-        return offset, np.where(scale > 0, scale, 1.0)
+        noise = np.full(self.n_outputs_, _FIRST_NOISE)
+        likelihood: Gaussian = Gaussian.of_variance(noise, self._dtype())
+        if self.latent_noise:
+            latent = np.full(check_whole("n_latents", self.n_latents), _FIRST_LATENT_NOISE)
+            likelihood = LatentNoise.of_variances(noise, latent, self._dtype())
+        return Start(likelihood, offset, np.where(scale > 0, scale, 1.0))
 
-    def _first_models(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> list[Model]:
+    def _first_models(
+        self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start
+    ) -> list[Model]:
         check_whole("n_latents", self.n_latents)
         restarts = check_whole("n_restarts", self.n_restarts)
         if self.inducing not in ("separate", "one"):
             raise ValueError(f"inducing must be 'separate' or 'one', not {self.inducing!r}.")
         seeds = np.random.default_rng(sparsity.seed).integers(2**31, size=restarts)
         each = (dataclasses.replace(sparsity, seed=int(seed)) for seed in seeds)
-        return [self._initial(X, layout, sparsity) for sparsity in each]
+        return [self._initial(X, layout, own, start) for own in each]
 
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
         Q, P = int(self.n_latents), self.n_outputs_
         rng = np.random.default_rng(sparsity.seed)
         separate = self.inducing == "separate"
@@ -198,26 +259,20 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             whole = family(members, shape, shared=not separate)
             # Where weights or latents start at zero neither can learn from the other.
             spread = _FIRST_SPREAD if name in ("f", "W") else 0.2 * _FIRST_SPREAD
-            start = spread * rng.normal(size=np.shape(whole.q_mean))
-            return eqx.tree_at(lambda gp: gp.q_mean, whole, start.astype(sparsity.dtype))
+            q_mean = spread * rng.normal(size=np.shape(whole.q_mean))
+            return eqx.tree_at(lambda gp: gp.q_mean, whole, q_mean.astype(sparsity.dtype))
 
         def gate(name: str, on: bool, shape: tuple[int, ...]) -> LatentGP | None:
             if not on:
                 return None
             return dataclasses.replace(make(name, self.gate_kernel, shape), inducing=None)
 
-        noise = np.full(P, _FIRST_NOISE)
-        if self.latent_noise:
-            latent = np.full(Q, _FIRST_LATENT_NOISE)
-            likelihood: Gaussian = LatentNoise.of_variances(noise, latent, sparsity.dtype)
-        else:
-            likelihood = Gaussian.of_variance(noise, sparsity.dtype)
         on = {"g": bool(self.sparse_weights), "k": bool(self.sparse_latents)}
         prior = self.lengthscale_prior
         return gp_network(
             make("f", None, (Q,)),
             make("W", self.weight_kernel, (Q, P)),
-            likelihood,
+            start.likelihood,
             g=gate("g", on["g"], (Q, P)),
             k=gate("k", on["k"], (Q,)),
             priors=tuple((name, *prior) for name in on if on[name]) if prior else (),

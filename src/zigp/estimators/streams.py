@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator
+from itertools import count
 
 import numpy as np
 
-from zigp.data.streams.prefetch import prefetched
+from zigp.data.streams import Block, Stream, prefetched
 from zigp.gp.batch import Batch, Rows
 from zigp.training import Streamed
 from zigp.training.devices import Devices
-
-if TYPE_CHECKING:
-    from zigp.data.streams import Block, Stream
-
-__all__ = ["block_and_step", "feed_of"]
-
-InModelUnits = Callable[["Block"], tuple[np.ndarray, np.ndarray, np.ndarray]]
 
 
 def feed_of(
@@ -26,36 +19,35 @@ def feed_of(
     batch: int,
     seed: int,
     dtype: str,
-    in_model_units: InModelUnits,
+    in_model_units: Callable[[Block], tuple[np.ndarray, np.ndarray, np.ndarray]],
     devices: Devices | None,
 ) -> Streamed:
-    """What a stream has, ready for steps of `batch` rows on all devices together."""
+    """Return a stream as data for steps of `batch` rows on all devices together."""
     every, here = (1, 1) if devices is None else (devices.count, devices.here)
     block, size = block_and_step(stream.rows_per_block, batch, every, here)
     stream = stream.in_blocks_of(block * here)
+    blocks = stream.blocks_per_pass
 
-    def blocks(first: int) -> Iterator[Batch]:
-        number, skip = divmod(first, stream.blocks_per_pass)
-        while True:
-            for found in prefetched(stream.blocks(seed, number, skip)):
-                rows, y, weight = in_model_units(found)
-                weight = weight * stream.blocks_per_pass  # a block stands for all rows
-                yield Batch(Rows(rows.astype(dtype)), y.astype(dtype), weight.astype(dtype))
-            number, skip = number + 1, 0
-
-    def ahead(first: int) -> Iterator[Batch]:
-        return prefetched(blocks(first), depth=1)
+    def batches(first: int) -> Generator[Batch]:
+        skip = first % blocks
+        for pass_number in count(first // blocks):
+            for some in stream.blocks(seed, pass_number, skip):
+                X, y, weight = in_model_units(some)
+                weight = weight * blocks  # a block stands for all rows
+                yield Batch(Rows(X.astype(dtype)), y.astype(dtype), weight.astype(dtype))
+            skip = 0
 
     return Streamed(
-        ahead, stream.rows, stream.blocks_per_pass, block, size, ",".join(stream.names),
-        contents, devices,
+        lambda first: prefetched(batches(first)), stream.rows, blocks, block, size,
+        ",".join(stream.names), contents, devices,
     )  # fmt: skip
 
 
 def block_and_step(rows: int, batch: int, every: int, here: int) -> tuple[int, int]:
-    """Rows of a block and of a step, of one device of `every`, as many of them here as `here`.
+    """Return the rows of a block and of a step on one device of all, of which some are here.
 
-    A step has what was asked for, unless a block has less; a block is enlarged to whole steps.
+    A step has `batch` rows on all devices, or a whole block if that has fewer. Blocks are enlarged
+    to whole steps.
 
     >>> block_and_step(2**18, 2**14, 3, 3)
     (92837, 5461)

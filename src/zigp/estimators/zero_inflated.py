@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
@@ -10,13 +9,22 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data.layout import ColumnList, Layout
+from zigp.data.layout import ColumnList, Inputs, Layout
 from zigp.estimators.distribution import ZeroInflatedDistribution
-from zigp.estimators.families import LOG_AMOUNTS, chosen_family, refuse_unsuited, start_of
+from zigp.estimators.families import (
+    FAMILIES,
+    LOG_AMOUNTS,
+    Start,
+    chosen_family,
+    refuse_unsuited,
+    start_of,
+)
 from zigp.estimators.fitting import FIRST_GATE_VARIANCE
 from zigp.estimators.initial import KernelSpec, Sparsity
+from zigp.estimators.parameters import Option, estimator, parameter
 from zigp.estimators.persistence import registered
-from zigp.estimators.regressor import ModelRegressor, frame
+from zigp.estimators.regressor import ModelRegressor
+from zigp.estimators.sampling import frame
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
@@ -30,30 +38,34 @@ from zigp.runtime.session import entry_point
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ZeroInflatedGPRegressor"]
-
 
 @registered
-@dataclass(eq=False, repr=False, kw_only=True)
+@estimator
 class ZeroInflatedGPRegressor(ModelRegressor):
-    """Regression where most observations are zero: an amount f(x) and a gate Φ(g(x)).
+    """Zero-inflated Gaussian process regression: an amount f(x) behind a gate Φ(g(x)).
 
-    The support Φ(g) says where the signal is switched on. What is observed of the two follows the
-    `likelihood`:
+    The support E[Φ(g)] is the degree to which the signal is switched on. The `likelihood` is the
+    distribution of observations given gate and amount:
 
-    - `gated`: y = Φ(g) f + ε with noise that grows with the gate: small where the signal is off
-      (but never below what the `resolution` of y allows), larger where it is on.
-    - `gaussian`: the same with one noise variance everywhere; the paper's.
-    - `hurdle_lognormal`, `hurdle_gamma`: y is exactly zero with probability 1 − Φ(g), and otherwise
-      positive, with f the logarithm of its median or of its mean.
-    - `zip`, `zinb`: counts, zero-inflated Poisson or negative binomial, of mean exp(f).
-    - `auto`: `zinb` for whole numbers that are not negative, some above 1, and otherwise `gated`.
-      `likelihood_` says what was taken.
+    - 'gated': y = Φ(g) f + ε. The noise ε grows with the gate: it is small where the signal is off
+      (but not below what the `resolution` of y allows) and larger where the signal is on.
+    - 'gaussian': y = Φ(g) f + ε, with the same noise variance everywhere, as in the paper.
+    - 'hurdle_lognormal', 'hurdle_gamma': y is exactly zero with probability 1 − Φ(g) and positive
+      otherwise; f is the logarithm of its median ('hurdle_lognormal') or mean ('hurdle_gamma').
+    - 'zip', 'zinb': y is a count with a zero-inflated Poisson or negative binomial distribution of
+      mean exp(f).
+    - 'auto': 'zinb' if y consists of non-negative whole numbers, some above 1, and 'gated'
+      otherwise.
 
-    `gate_kernel` and `gate_inputs` let the gate look at other columns, through other kernels, than
-    the amount. `exposure` names a column of efforts, areas or hours that the amount is multiplied
-    by; no kernel looks at it.
+    Attributes
+    ----------
+    likelihood_ : str
+        The likelihood, with 'auto' resolved.
+    noise_ : dict
+        Parameters of the noise by name.
 
+    Examples
+    --------
     >>> rng = np.random.default_rng(0)
     >>> X = np.linspace(0, 10, 60)[:, None]
     >>> y = np.where(X[:, 0] > 5, 3 + np.sin(X[:, 0]) + rng.normal(0, 0.2, 60), 0.0)
@@ -63,30 +75,47 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     array([0., 4.])
     """
 
-    likelihood: str = "gated"
-    resolution: float | None = None
-    exposure: int | str | None = None
-    gate_kernel: KernelSpec | None = None
-    gate_inputs: ColumnList | None = None
+    likelihood: str = parameter(
+        "Distribution of the observations given gate and amount, as listed above.",
+        default="gated",
+        choices=("auto", *FAMILIES),
+        option=Option(
+            help="Distribution of the observations; auto is zinb for counts and gated otherwise.",
+            default="auto",
+        ),
+    )
+    resolution: float | None = parameter(
+        "Step in which y is recorded, such as 0.1 for a rain gauge. The noise of 'gated' is not "
+        "smaller than rounding to this step. By default it is inferred from y.",
+        default=None,
+    )
+    exposure: str | int | None = parameter(
+        "Column of efforts, areas or durations that the amount is proportional to. No kernel "
+        "depends on it.",
+        default=None,
+        option=Option(
+            help="Column of efforts, areas or durations that the amount is proportional to."
+        ),
+    )
+    gate_kernel: KernelSpec | None = parameter(
+        "Kernel of the gate. By default the same as `kernel`.", default=None
+    )
+    gate_inputs: ColumnList | None = parameter(
+        "Columns that the gate depends on, by name or position. By default the same as `inputs`.",
+        default=None,
+        option=Option(help="Columns that the gate depends on (default: all)."),
+    )
 
-    def _scaling(
-        self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
-    ) -> tuple[float, float]:
+    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
         if self.resolution is not None and not self.resolution > 0:
             raise ValueError(f"resolution must be positive, not {self.resolution!r}.")
         self.likelihood_ = chosen_family(self.likelihood, y)
-        self._start = start_of(
-            self.likelihood_, y, weight, exposure, self.resolution, self._dtype()
-        )
-        # Divided, never shifted: zero stays zero.
-        return 0.0, self._start.scale
+        return start_of(self.likelihood_, y, weight, exposure, self.resolution, self._dtype())
 
-    def _initial(self, X: np.ndarray, layout: Layout, sparsity: Sparsity) -> Model:
+    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
         gate_kernel = self.kernel if self.gate_kernel is None else self.gate_kernel
         gate_inputs = self.inputs if self.gate_inputs is None else self.gate_inputs
         f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
-        start = self._start
-        del self._start
         f = eqx.tree_at(lambda gp: gp.prior_mean, f, np.asarray(start.f_mean, sparsity.dtype))
         g = self._latent(
             X, layout, sparsity, gate_kernel, gate_inputs, variance=FIRST_GATE_VARIANCE
@@ -106,7 +135,7 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     @property
     @entry_point
     def noise_(self) -> dict[str, float]:
-        """What the likelihood has learned about the scatter around the signal, by name.
+        """Learned parameters of the scatter around the signal, by name.
 
         Standard deviations are in the units of y; `log_sd` is that of log y.
 

@@ -6,15 +6,13 @@ SubFigure, and otherwise makes a new one with pyplot. Several models are compare
 curves on the same Axes, each with a `label`.
 """
 
-from zigp.plots.amounts import amount_histogram, means_along
-from zigp.plots.checks import (
-    bound,
+from zigp.plots.amounts import (
+    amount_histogram,
     error_distribution,
+    means_along,
     observed_vs_predicted,
-    pit_histogram,
-    precision_recall,
-    reliability,
 )
+from zigp.plots.checks import bound, pit_histogram, precision_recall, reliability
 from zigp.plots.lines import components_1d, fit_1d
 from zigp.plots.maps import component_maps, lattice_map, scatter_map, time_slices
 from zigp.plots.networks import network_panels

@@ -1,7 +1,5 @@
 """Axes, figures, colours, line styles and legends shared by all plots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,28 +11,6 @@ from matplotlib.axis import Axis
 from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure, SubFigure
-
-__all__ = [
-    "DATA",
-    "MOST_VECTORS",
-    "REFERENCE",
-    "SIGNAL",
-    "ZERO",
-    "Canvas",
-    "Limits",
-    "Scale",
-    "axes_for",
-    "colour_scale",
-    "curves",
-    "draw_data",
-    "draw_once",
-    "figure_for",
-    "label_outer",
-    "legend_above",
-    "mark_dates",
-    "next_line",
-    "titled",
-]
 
 Canvas = Figure | SubFigure
 Limits = tuple[float, float]
@@ -49,7 +25,6 @@ _LINES = (
     ("#CC79A7", ":"),
     ("#000000", (0, (5, 1, 1, 1, 1, 1))),
 )
-_KINDS = ("amount", "signed", "share")
 _HIGHEST = 0.99  # quantile of the non-zero amounts at which the colours end
 MOST_VECTORS = 1_000  # dots in a vector graphic; more are drawn as pixels
 
@@ -97,8 +72,8 @@ def draw_data(ax: Axes, x: Any, y: Any, **style: Any) -> None:
     ax.plot(x, y, ".", rasterized=len(y) > MOST_VECTORS, **dots)
 
 
-def legend_above(ax: Axes, ncols: int = 3) -> None:
-    """Add a legend above the axes if anything on them is labelled."""
+def with_legend(ax: Axes, ncols: int = 3) -> Axes:
+    """Add a legend above the axes if anything on them is labelled, and return the axes."""
     if ax.get_legend_handles_labels()[1]:
         ax.legend(
             loc="lower left",
@@ -111,6 +86,7 @@ def legend_above(ax: Axes, ncols: int = 3) -> None:
             handletextpad=0.4,
             columnspacing=0.9,
         )
+    return ax
 
 
 def mark_dates(axis: Axis, values: Any) -> None:
@@ -169,17 +145,15 @@ def colour_scale(
 
     Without a kind, values are amounts unless some are negative.
     """
-    if kind not in (None, *_KINDS):
-        raise ValueError(f"kind must be {', '.join(map(repr, _KINDS))} or None, not {kind!r}.")
+    if kind not in ("amount", "signed", "share", None):
+        raise ValueError(f"kind must be 'amount', 'signed', 'share' or None, not {kind!r}.")
     if tol < 0:
         raise ValueError(f"tol must not be negative; it is {tol!r}.")
     finite = values[np.isfinite(values)]
-    if kind is None:
-        kind = "signed" if np.any(finite < -tol) else "amount"
     if kind == "share":
         greys = ListedColormap(mpl.colormaps["Greys"](np.linspace(0.06, 1.0, 256)), "shares")
         return Scale(greys, *(limits or (0.0, 1.0)), None, "neither")
-    if kind == "signed":
+    if kind == "signed" or (kind is None and np.any(finite < -tol)):
         far = float(np.quantile(np.abs(finite), _HIGHEST)) if finite.size else 0.0
         low, high = limits or (-(far or 1.0), far or 1.0)
         return Scale(mpl.colormaps["RdBu_r"], low, high, None, _beyond(finite, low, high))

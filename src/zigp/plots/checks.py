@@ -1,6 +1,4 @@
-"""Checks of a fitted model: errors, calibration and training progress."""
-
-from __future__ import annotations
+"""Checks of a fitted model: calibration, ranking and training progress."""
 
 from typing import Any
 
@@ -8,129 +6,22 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
-from scipy.stats import binom, norm
+from scipy.stats import binom, binomtest, norm
 from sklearn.metrics import precision_recall_curve
 from sklearn.utils.validation import check_is_fitted
 
 from zigp import diagnostics
 from zigp.diagnostics import scores
-from zigp.plots.canvas import axes_for, curves, draw_data, draw_once, legend_above, next_line
+from zigp.plots.canvas import (
+    axes_for,
+    curves,
+    draw_once,
+    next_line,
+    with_legend,
+)
 from zigp.plots.labels import target_label
 
-__all__ = [
-    "bound",
-    "draw_pit",
-    "draw_reliability",
-    "error_distribution",
-    "observed_vs_predicted",
-    "pit_histogram",
-    "precision_recall",
-    "reliability",
-]
-
-
-def observed_vs_predicted(
-    y: ArrayLike, predicted: ArrayLike, *, unit: str | None = None, ax: Axes | None = None
-) -> Axes:
-    """Draw observations against predictions, one dot for each row.
-
-    Dots on the line are predicted exactly.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-        Observations.
-    predicted : array-like of shape (n_rows,)
-        Predictions.
-    unit : str, default=None
-        Unit of y; the one in its attributes by default.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; pyplot's current ones by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zigp import plots
-    >>> ax = plots.observed_vs_predicted([0.0, 0.0, 0.3, 1.2], np.full(4, 0.2), unit="mm")
-    >>> ax.get_ylabel()
-    'observed y, mm'
-    """
-    truth, mean = _paired(y, predicted)
-    ax = axes_for(ax)
-    draw_data(ax, mean, truth, color="#0072B2", alpha=0.4, markersize=4)
-    ends = [min(truth.min(), mean.min()), max(truth.max(), mean.max())]
-    draw_once(ax, "exact", ax.plot, ends, ends)
-    label = target_label(y=y, unit=unit)
-    ax.set(aspect="equal", xlabel=f"predicted {label}", ylabel=f"observed {label}")
-    return ax
-
-
-def error_distribution(
-    y: ArrayLike,
-    predicted: ArrayLike,
-    *,
-    resolution: float | None = None,
-    unit: str | None = None,
-    label: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw the share of absolute errors that exceed a size, on logarithmic axes.
-
-    Lower is better. Errors of several models can be drawn on the same axes.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_rows,)
-        Observations.
-    predicted : array-like of shape (n_rows,)
-        Predictions.
-    resolution : float, default=None
-        The step in which y is recorded. Errors below it, which hardly matter, are drawn on a linear
-        scale and marked off.
-    unit : str, default=None
-        Unit of y; the one in its attributes by default.
-    label : str, default=None
-        Name of the model in the legend.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; pyplot's current ones by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from zigp import plots
-    >>> y = np.array([0.0, 0.0, 0.3, 1.2])
-    >>> ax = plots.error_distribution(y, np.full(4, 0.2), resolution=0.1, unit="mm")
-    >>> ax.get_xlabel()
-    'absolute error of y, mm'
-    """
-    truth, mean = _paired(y, predicted)
-    if resolution is not None and not resolution > 0:
-        raise ValueError(f"resolution must be positive, not {resolution!r}.")
-    ax = axes_for(ax)
-    size = np.sort(np.abs(mean - truth))
-    share = 1.0 - np.arange(len(size)) / len(size)
-    ax.plot(size, share, drawstyle="steps-post", label=label, **next_line(ax))
-    ax.set(yscale="log", xlabel=f"absolute error of {target_label(y=y, unit=unit)}")
-    ax.set_ylabel("share with a larger error")
-    if resolution is None:
-        ax.set_xscale("log")
-    else:
-        ax.set_xscale("symlog", linthresh=resolution, linscale=0.5)
-        draw_once(ax, "resolution", ax.axvline, resolution)
-        largest = max(float(np.max(line.get_xdata())) for line in curves(ax))
-        ax.set_xlim(0.0, 1.1 * max(largest, resolution))
-    legend_above(ax)
-    return ax
+_TWO_SD = 0.9545  # probability within two standard deviations
 
 
 def reliability(
@@ -194,22 +85,20 @@ def draw_reliability(table: pd.DataFrame, name: str, *, label: str | None = None
         style: dict[str, Any] = {"align": "edge", "color": "0.9", "zorder": 0, "gid": "rows"}
         ax.bar(edges[:, 0], rows / rows.sum(), np.diff(edges)[:, 0], **style)
     line = next_line(ax)
-    lower, upper = _wilson_interval(share, rows)
-    span = np.maximum([share - lower, upper - share], 0.0)
+    # Wilson's interval, as 0 or 1 among few rows is not certain.
+    tests = [binomtest(round(s * n), n) for s, n in zip(share, rows.tolist(), strict=True)]
+    ends = np.array([test.proportion_ci(_TWO_SD, "wilson") for test in tests])
+    span = np.maximum([share - ends[:, 0], ends[:, 1] - share], 0.0)
     ax.errorbar(p, share, span, fmt="none", ecolor=line["color"], elinewidth=0.8, zorder=2)
     ax.plot(p, share, marker="o", markersize=4, label=label, zorder=3, **line)
-    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-    ax.set(xlabel="predicted probability of non-zero", ylabel=f"observed share of non-zero {name}")
-    legend_above(ax)
-    return ax
-
-
-def _wilson_interval(share: np.ndarray, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return Wilson's interval of two standard errors: 0 or 1 among few rows is not certain."""
-    few = 4.0 / rows
-    middle = (share + few / 2.0) / (1.0 + few)
-    half = 2.0 / (1.0 + few) * np.sqrt(share * (1.0 - share) / rows + few / (4.0 * rows))
-    return middle - half, middle + half
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1),
+        aspect="equal",
+        xlabel="predicted probability of non-zero",
+        ylabel=f"observed share of non-zero {name}",
+    )
+    return with_legend(ax)
 
 
 def pit_histogram(
@@ -284,12 +173,14 @@ def draw_pit(u: np.ndarray, bins: int = 10, *, label: str | None = None, ax: Axe
     draw_once(ax, "chance", ax.axhspan, low, high, color="0.88", zorder=0)
     draw_once(ax, "even", ax.axhline, 1.0)
     ax.stairs(counts / even, edges, linewidth=1.5, label=label, zorder=3, **next_line(ax))
-    ax.set(xlim=(0, 1), xlabel="predicted probability of a lower value")
-    ax.set_ylabel("rows, relative to a flat histogram")
     highest = max(float(np.max(step.get_data().values)) for step in curves(ax))
-    ax.set_ylim(0.0, 1.05 * max(highest, high))
-    legend_above(ax)
-    return ax
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0.0, 1.05 * max(highest, high)),
+        xlabel="predicted probability of a lower value",
+        ylabel="rows, relative to a flat histogram",
+    )
+    return with_legend(ax)
 
 
 def precision_recall(
@@ -353,11 +244,13 @@ def precision_recall(
     ax = axes_for(ax)
     draw_once(ax, "guessing", ax.axhline, on.mean())
     ax.plot(recall, precision, drawstyle="steps-post", label=text, **next_line(ax))
-    ax.set(xlim=(0, 1), ylim=(0, 1.02))
-    ax.set_xlabel(f"recall: share of {_name(y)} ≠ 0 predicted as such")
-    ax.set_ylabel("precision: share of predictions right")
-    legend_above(ax, ncols=2)
-    return ax
+    ax.set(
+        xlim=(0, 1),
+        ylim=(0, 1.02),
+        xlabel=f"recall: share of {_name(y)} ≠ 0 predicted as such",
+        ylabel="precision: share of predictions right",
+    )
+    return with_legend(ax, ncols=2)
 
 
 def bound(
@@ -403,36 +296,18 @@ def bound(
     for name, part in model.parts_.items():
         for other in getattr(part, "restarts_", []):
             if len(other.bounds) and not np.array_equal(other.bounds, part.bounds_):
-                x = _across(other.bounds, other.times, by)
+                x = np.arange(len(other.bounds)) if by == "steps" else other.times
                 ax.plot(x, other.bounds, color="0.75", linewidth=0.6, zorder=1)
+        x = np.arange(len(part.bounds_)) if by == "steps" else part.times_
         text = ": ".join(filter(None, (label, name))) or None
-        x = _across(part.bounds_, part.times_, by)
         ax.plot(x, part.bounds_, label=text, zorder=2, **next_line(ax))
     ax.set(xlabel=by, ylabel="bound on log p(y)")
     ax.margins(x=0)
-    _leave_out_the_start(ax)
-    legend_above(ax)
-    return ax
-
-
-def _across(bounds: np.ndarray, times: np.ndarray, by: str) -> np.ndarray:
-    return np.arange(len(bounds)) if by == "steps" else times
-
-
-def _leave_out_the_start(ax: Axes) -> None:
-    """Begin the vertical axis where the curves are after a twentieth of their steps."""
     paths = [np.asarray(line.get_ydata()) for line in curves(ax)]
-    low, high = min(p[len(p) // 20] for p in paths), max(p.max() for p in paths)
+    low, high = min(path[len(path) // 20] for path in paths), max(path.max() for path in paths)
     if high > low:
         ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
-
-
-def _paired(y: ArrayLike, predicted: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    """Return observations and predictions as numbers."""
-    truth, mean = np.asarray(y, float), np.asarray(predicted, float)
-    if truth.shape != mean.shape or truth.ndim != 1:
-        raise ValueError(f"y has shape {truth.shape} and predicted {mean.shape}: give one each.")
-    return truth, mean
+    return with_legend(ax)
 
 
 def _name(y: Any) -> str:

@@ -1,7 +1,5 @@
 """Names and units of inputs and outputs, as axes show them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,20 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from zigp.data.layout import column_index, listed
 from zigp.data.names import is_latitude, is_longitude, places_among
 from zigp.data.names import is_time as names_a_time
-
-__all__ = [
-    "as_table",
-    "input_names",
-    "is_time",
-    "one_per_row",
-    "output_names",
-    "place_columns",
-    "place_label",
-    "target_label",
-    "time_label",
-    "value_text",
-    "with_unit",
-]
 
 _WRITTEN = {"degrees_north": "°N", "degrees_east": "°E", "1": ""}  # units as CF spells them
 
@@ -44,9 +28,9 @@ def with_unit(name: str, unit: str) -> str:
 def input_names(model: Any) -> list[str]:
     """Return the names of a fitted model's input columns."""
     check_is_fitted(model)
-    numbered = [f"column {c}" for c in range(model.n_features_in_)]
-    names = getattr(model, "feature_names_in_", ["x"] if len(numbered) == 1 else numbered)
-    return [str(name) for name in names]
+    count = model.n_features_in_
+    numbered = ["x"] if count == 1 else [f"column {c}" for c in range(count)]
+    return [str(name) for name in getattr(model, "feature_names_in_", numbered)]
 
 
 def output_names(model: Any) -> list[str]:
@@ -57,11 +41,10 @@ def output_names(model: Any) -> list[str]:
 def target_label(model: Any = None, y: Any = None, unit: str | None = None) -> str:
     """Return the name of the target with its unit, as far as the data or the model have them."""
     units: Mapping[str, str] = getattr(model, "units_", None) or {}
-    name = getattr(y, "name", None)
-    if name is None:
-        name = next(iter(units)) if len(units) == 1 else "y"
-    own = getattr(y, "attrs", {}).get("units", units.get(str(name), ""))
-    return with_unit(str(name), own if unit is None else unit)
+    default = next(iter(units)) if len(units) == 1 else "y"
+    name = str(getattr(y, "name", None) or default)
+    own = getattr(y, "attrs", {}).get("units", units.get(name, ""))
+    return with_unit(name, own if unit is None else unit)
 
 
 def as_table(X: Any, model: Any = None) -> pd.DataFrame:
@@ -69,17 +52,17 @@ def as_table(X: Any, model: Any = None) -> pd.DataFrame:
     if hasattr(X, "columns"):
         return X.set_axis([str(name) for name in X.columns], axis=1)
     array = np.asarray(X)
-    names = [] if model is None else input_names(model)
-    if len(names) != array.shape[1]:
-        names = [f"column {c}" for c in range(array.shape[1])]
+    names = [f"column {c}" for c in range(array.shape[1])]
+    if model is not None and model.n_features_in_ == len(names):
+        names = input_names(model)
     return pd.DataFrame(array, columns=names)
 
 
-def one_per_row(values: Any, X: Any, name: str) -> np.ndarray:
-    """Return values as numbers, or raise an error if they are not one for each row of X."""
+def one_per_row(values: Any, rows: Any, name: str) -> np.ndarray:
+    """Return values as numbers, or raise an error if they are not one for each row."""
     numbers = np.asarray(values, float)
-    if numbers.shape != (len(X),):
-        raise ValueError(f"{name} has shape {numbers.shape}, but X has {len(X)} rows.")
+    if numbers.shape != (len(rows),):
+        raise ValueError(f"{name} has shape {numbers.shape}, but there are {len(rows)} rows.")
     return numbers
 
 
@@ -98,11 +81,7 @@ def place_columns(
                 f"columns must name two columns, across and up; it names {len(set(given))}."
             )
         return given[0], given[1]
-    layout = getattr(model, "layout_", None)
-    if layout is not None and layout.latlon is not None:
-        lat, lon = layout.latlon
-        return lon, lat
-    if (pair := places_among(names)) is not None:
+    if (pair := degrees_of(model, names) or places_among(names)) is not None:
         return names.index(pair[0]), names.index(pair[1])
     if len(names) == 2:
         return 0, 1
@@ -112,6 +91,16 @@ def place_columns(
         if len(names) > 2
         else f"A map needs two columns; there is only {names[0]}."
     )
+
+
+def degrees_of(model: Any, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return longitude and latitude among columns if the model measures distances on Earth."""
+    parts = getattr(model, "parts_", {})
+    latlon = [part.layout_.latlon for part in parts.values() if hasattr(part, "layout_")]
+    if not names or not latlon or latlon[-1] is None:
+        return None
+    lat, lon = latlon[-1]
+    return names[lon], names[lat]
 
 
 def is_time(name: str, dtype: Any) -> bool:

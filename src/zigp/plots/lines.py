@@ -1,7 +1,5 @@
 """Fits of one input: the fit as a curve, and its components with their kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp
@@ -20,14 +18,12 @@ from zigp.plots.canvas import (
     axes_for,
     draw_data,
     figure_for,
-    legend_above,
     mark_dates,
     titled,
+    with_legend,
 )
 from zigp.plots.labels import as_table, input_names, one_per_row, output_names, target_label
 from zigp.runtime.session import entry_point
-
-__all__ = ["components_1d", "fit_1d"]
 
 Band = tuple[np.ndarray, np.ndarray]  # mean and standard deviation
 
@@ -99,8 +95,7 @@ def fit_1d(
     ax.set(xlabel=labels[0], ylabel=labels[1])
     ax.margins(x=0)
     mark_dates(ax.xaxis, along)
-    legend_above(ax)
-    return ax
+    return with_legend(ax)
 
 
 def components_1d(

@@ -1,8 +1,6 @@
 """Maps of values at scattered places or on lattices, at several times, and of components."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,7 +21,6 @@ from zigp.plots.canvas import (
     colour_scale,
     figure_for,
     label_outer,
-    titled,
 )
 from zigp.plots.labels import (
     as_table,
@@ -34,9 +31,7 @@ from zigp.plots.labels import (
     target_label,
     time_label,
 )
-from zigp.plots.marks import Marks, add_colour_bar, upright
-
-__all__ = ["component_maps", "lattice_map", "scatter_map", "time_slices"]
+from zigp.plots.marks import Marks, draw_group, upright
 
 _COMPONENTS = ("signal", "gate", "latent")
 
@@ -96,7 +91,9 @@ def scatter_map(
     numbers, marks = one_per_row(values, X, "values"), Marks.of_table(X, columns, dots=True)
     text = target_label(y=values) if label is None else label
     scale = colour_scale(numbers, kind, limits, tol)
-    return _draw_map(axes_for(ax), marks, numbers, scale, text if colorbar else None)
+    ax = axes_for(ax)
+    draw_group([(ax, marks, numbers, "")], scale, text if colorbar else None)
+    return ax
 
 
 def lattice_map(
@@ -152,8 +149,10 @@ def lattice_map(
     grid = upright(grid, "lattice_map")
     text = target_label(y=grid) if label is None else label
     scale = colour_scale(grid.values, kind, limits, tol)
-    marks = Marks.of_lattice(grid)
-    return _draw_map(axes_for(ax), marks, grid.values, scale, text if colorbar else None)
+    ax = axes_for(ax)
+    drawing = (ax, Marks.of_lattice(grid), grid.values, "")
+    draw_group([drawing], scale, text if colorbar else None)
+    return ax
 
 
 def time_slices(
@@ -236,15 +235,12 @@ def time_slices(
             slices.append((time_label(when, moment, "\n"), marks, numbers[now]))
     everything = np.concatenate([numbers.ravel() for *_, numbers in slices])
     scale = colour_scale(everything, kind, limits, tol)
-    first = slices[0][1]
-    axes = _panels(figure, len(slices), ncols, first.ratio)
-    panels: Any = axes.ravel()[: len(slices)]
-    for ax, (title, marks, numbers) in zip(panels, slices, strict=True):
-        drawn = marks.draw(ax, numbers, scale)
-        titled(ax, title)
-    label_outer(axes)
+    axes = _panels(figure, len(slices), ncols, slices[0][1].ratio)
+    panels = axes.ravel()[: len(slices)]
     text = target_label(y=X if values is None else values) if label is None else label
-    add_colour_bar(panels, drawn, scale, text, first.key(everything, scale), aspect=30)
+    drawings = [(ax, m, v, title) for ax, (title, m, v) in zip(panels, slices, strict=True)]
+    draw_group(drawings, scale, text, aspect=30)
+    label_outer(axes)
     return panels
 
 
@@ -314,32 +310,34 @@ def component_maps(
     components = model.predict_components(rows)
     values = {"observed": observed} if np.isfinite(observed).any() else {}
     values |= {name: components[name].to_numpy().reshape(observed.shape) for name in _COMPONENTS}
-    amounts = np.concatenate([values[n].ravel() for n in ("observed", "signal") if n in values])
-    # Where no datum is negative the signal is an amount too, though it may dip below zero.
-    negative = np.nanmin(next(iter(values.values()))) < -tol
-    scale = colour_scale(amounts, "signed" if negative else "amount", None, tol)
-    latent_unit = "log of amount" if model.likelihood_ in LOG_AMOUNTS else unit
-    scales = {
-        "observed": (scale, unit),
-        "signal": (scale, unit),
-        "gate": (colour_scale(values["gate"], "share"), "0 off, 1 on"),
-        "latent": (colour_scale(values["latent"], "signed"), latent_unit),
-    }
+    scales = part_scales(values, unit, tol, logarithm=model.likelihood_ in LOG_AMOUNTS)
     axes = _panels(figure, len(values), ncols, marks.ratio, bars=True)
     panels = axes.ravel()[: len(values)]
     for ax, (name, numbers) in zip(panels, values.items(), strict=True):
-        _draw_map(ax, marks, numbers, *scales[name])
-        titled(ax, name)
+        draw_group([(ax, marks, numbers, name)], *scales[name])
     label_outer(axes)
     return panels
 
 
-def _draw_map(ax: Axes, marks: Marks, values: np.ndarray, scale: Scale, label: str | None) -> Axes:
-    """Draw a map, with a colour bar if there is a label for it."""
-    drawn = marks.draw(ax, values, scale)
-    if label is not None:
-        add_colour_bar([ax], drawn, scale, label, marks.key(values, scale))
-    return ax
+def part_scales(
+    values: Mapping[str, np.ndarray], label: str, tol: float, *, logarithm: bool
+) -> dict[str, tuple[Scale, str]]:
+    """Return colours and labels of data, signal, gate and latent; data and signal share theirs."""
+    amounts = np.concatenate(
+        [values[name].ravel() for name in ("observed", "signal") if name in values]
+    )
+    # Where no datum is negative the signal is an amount too, though it may dip below zero.
+    negative = np.nanmin(next(iter(values.values()))) < -tol
+    shared = colour_scale(amounts, "signed" if negative else "amount", None, tol), label
+    kinds = {
+        "gate": ("share", "0 off, 1 on"),
+        "latent": ("amount", "log of amount") if logarithm else ("signed", label),
+    }
+    return {"observed": shared, "signal": shared} | {
+        name: (colour_scale(values[name], kind), text)
+        for name, (kind, text) in kinds.items()
+        if name in values
+    }
 
 
 # ---------------------------------------------------------------------------------------------

@@ -1,10 +1,8 @@
 """Values on a map, as dots at places or as the cells of a lattice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,10 +13,8 @@ from matplotlib.colors import ListedColormap
 from matplotlib.ticker import MaxNLocator
 
 from zigp.data.names import is_globe, is_plane
-from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates
+from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates, titled
 from zigp.plots.labels import as_table, is_time, place_columns, place_label, with_unit
-
-__all__ = ["Marks", "add_colour_bar", "upright"]
 
 _FEWEST, _SPARSEST = 4, 2  # coordinates to either side of a lattice, and cells for each place in it
 _MOST_NAMES = 12  # tick labels of coordinates that are text
@@ -37,7 +33,7 @@ class Marks:
     @classmethod
     def of_table(
         cls, X: Any, columns: Sequence[int | str] | None, model: Any = None, *, dots: bool = False
-    ) -> Marks:
+    ) -> Self:
         """Return cells if the places of the rows nearly fill a lattice, dots otherwise."""
         table = as_table(X, model)
         pair = place_columns(table.columns.to_list(), columns, model)
@@ -49,7 +45,7 @@ class Marks:
         return cls(across, up, labels, _stretch(*names, up), cells and not dots)
 
     @classmethod
-    def of_lattice(cls, grid: xr.DataArray) -> Marks:
+    def of_lattice(cls, grid: xr.DataArray) -> Self:
         """Return the cells of a DataArray of two dimensions, up and across."""
         names = [str(dim) for dim in grid.dims]
         axes = [grid[dim] for dim in grid.dims]
@@ -57,7 +53,7 @@ class Marks:
         up, across = (place.ravel() for place in np.meshgrid(*axes, indexing="ij"))
         return cls(across, up, (labels[1], labels[0]), _stretch(names[1], names[0], up), True)
 
-    def only(self, rows: np.ndarray) -> Marks:
+    def only(self, rows: np.ndarray) -> Self:
         """Return the marks of some of the rows of a table."""
         return replace(self, across=self.across[rows], up=self.up[rows])
 
@@ -106,11 +102,16 @@ def upright(grid: Any, what: str) -> Any:
     return (grid.transpose(across, up) if turned else grid).astype(float)
 
 
+def dot_size(count: int) -> float:
+    """Return the area of each of so many dots, in square points."""
+    return float(np.clip(3000.0 / max(count, 1), 5.0, 30.0))
+
+
 def _draw_dots(
     ax: Axes, across: np.ndarray, up: np.ndarray, values: np.ndarray, scale: Scale
 ) -> Any:
     """Draw coloured dots, small grey ones for zeros and rings for missing values."""
-    size = float(np.clip(3000.0 / max(len(values), 1), 5.0, 30.0))
+    size = dot_size(len(values))
     missing, zero = ~np.isfinite(values), scale.zeros(values)
     on = np.flatnonzero(~missing & ~zero)
     on = on[np.argsort(np.abs(values[on]))]  # the largest on top
@@ -162,9 +163,25 @@ def _positions(axis: Axis, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return index, count
 
 
-def add_colour_bar(
-    panels: Sequence[Axes], drawn: Any, scale: Scale, label: str, key: str = "", **style: Any
+def draw_group(
+    drawings: Sequence[tuple[Axes, Any, np.ndarray, str]],
+    scale: Scale,
+    label: str | None,
+    panels: Sequence[Axes] | None = None,
+    size: str = "medium",
+    **bar: Any,
 ) -> None:
-    """Add a colour bar next to panels, with a key to the marks that have no colour."""
-    bar = panels[0].figure.colorbar(drawn, ax=list(panels), extend=scale.extend, **style)
-    bar.set_label(f"{label}\n({key})" if key else label, fontsize="small")
+    """Draw marks with values and titles on axes, and a colour bar for them all if it has a label.
+
+    The bar is placed next to the panels, which are the axes drawn on by default. Its key says what
+    the marks without a colour mean.
+    """
+    for ax, marks, values, title in drawings:
+        drawn = marks.draw(ax, values, scale)
+        if title:
+            titled(ax, title, size)
+    if label is not None and drawn is not None:
+        key = marks.key(np.concatenate([values.ravel() for _, _, values, _ in drawings]), scale)
+        axes = list(panels or [ax for ax, *_ in drawings])
+        colours = ax.figure.colorbar(drawn, ax=axes, extend=scale.extend, **bar)
+        colours.set_label(f"{label}\n({key})" if key else label, fontsize="small")

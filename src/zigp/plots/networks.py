@@ -1,8 +1,6 @@
 """GP networks: latents, the weights that mix them, and the outputs."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,13 +17,16 @@ from zigp.plots.canvas import (
     figure_for,
     label_outer,
     mark_dates,
-    titled,
 )
 from zigp.plots.labels import as_table, input_names, output_names
-from zigp.plots.marks import Marks, add_colour_bar
+from zigp.plots.marks import Marks, draw_group
 
-__all__ = ["network_panels"]
-
+_BAR: dict[str, Any] = {"pad": 0.02, "size": "small"}
+_KINDS = {  # of colours, and the label of their bar
+    "latents": ("signed", "latents"),
+    "weights": ("signed", "weights, 0 where off"),
+    "support": ("share", "support, 0 off, 1 on"),
+}
 _PARTS = ("latents", "weights", "support", "predicted", "observed")
 
 
@@ -86,47 +87,46 @@ def network_panels(
             "component_maps or fit_1d."
         )
     parts, predicted = model.predict_network(X), _by_output(model.predict(X))
-    P, Q = predicted.shape[1], parts.latents.shape[1]
-    names = _output_labels(model, outputs, P)
-    shown = _shown(show, observed is not None)
-    widths = [Q if part in ("weights", "support") else 1 for part in shown]
-    high = max(P, Q) if "latents" in shown else P
-    figure = figure_for(figure, 1.7 * sum(widths) + 0.6, 1.6 * high + 0.7)
+    names = _output_labels(model, outputs, len(predicted))
     marks = _marks(model, X, columns)
-    maps = isinstance(marks, Marks)
-    axes: Any = figure.subplots(high, sum(widths), sharex=True, sharey=maps, squeeze=False)
-    ends = np.cumsum(widths)
-    panels: dict[str, Any] = {
-        part: axes[:, b - w : b] for part, w, b in zip(shown, widths, ends, strict=True)
+    blocks = {  # marks, and values [rows, columns, places]
+        "latents": (marks, parts.latents.T[:, None]),
+        "weights": (marks, parts.effective_weights.transpose(2, 1, 0)),
+        "support": (marks, parts.support.transpose(2, 1, 0)),
+        "predicted": (marks, predicted),
     }
-    for part, values, kind, label in (  # values [rows, columns, places]
-        ("latents", parts.latents.T[:, None], "signed", "latents"),
-        ("weights", parts.effective_weights.transpose(2, 1, 0), "signed", "weights, 0 where off"),
-        ("support", parts.support.transpose(2, 1, 0), "share", "support, 0 off, 1 on"),
-    ):
-        if part in panels:
-            drawings = [
-                (panels[part][i, q], marks, values[i, q], _title(part, names, i, q))
-                for i, q in np.ndindex(*values.shape[:2])
-            ]
-            _draw_group(panels[part], drawings, kind, label, location="bottom", aspect=15)
-    outcomes = {"predicted": (marks, predicted)}
     if observed is not None:
         Y = _by_output(observed[1])
-        if Y.shape[1] != P:
-            shape = np.shape(observed[1])
-            raise ValueError(f"observed has shape {shape}, but there are {P} outputs.")
-        outcomes["observed"] = (_marks(model, observed[0], columns, dots=True), Y)
-    for p, name in enumerate(names):
-        drawings = [
-            (panels[part][p, 0], at, values[:, p], f"{name}: {part}")
-            for part, (at, values) in outcomes.items()
-            if part in panels
-        ]
-        row = np.array([ax for ax, *_ in drawings])
-        # An output that is never negative is an amount, also where its prediction dips below zero.
-        *_, (_, last) = outcomes.values()
-        _draw_group(row, drawings, "signed" if np.nanmin(last[:, p]) < 0 else "amount", name)
+        if len(Y) != len(names):
+            raise ValueError(
+                f"observed has shape {np.shape(observed[1])}, but there are {len(names)} outputs."
+            )
+        blocks["observed"] = (_marks(model, observed[0], columns, dots=True), Y)
+    shown = _shown(show, blocks)
+    ends = np.cumsum([blocks[part][1].shape[1] for part in shown])
+    high = max(len(blocks[part][1]) for part in shown)
+    figure = figure_for(figure, 1.7 * ends[-1] + 0.6, 1.6 * high + 0.7)
+    maps = isinstance(marks, Marks)
+    axes: Any = figure.subplots(high, ends[-1], sharex=True, sharey=maps, squeeze=False)
+    rows: dict[str, list[Any]] = {name: [] for name in names}
+    for part, end in zip(shown, ends, strict=True):
+        at, values = blocks[part]
+        panels = axes[:, end - values.shape[1] : end]
+        cells = list(np.ndindex(*values.shape[:2]))
+        drawings = [(panels[i, q], at, values[i, q], _title(part, names, i, q)) for i, q in cells]
+        if part in _KINDS:
+            scale = colour_scale(values, _KINDS[part][0])
+            below: dict[str, Any] = {"location": "bottom", "aspect": 15, **_BAR}
+            draw_group(drawings, scale, _KINDS[part][1], panels.flat, **below)
+        else:
+            for name, drawing in zip(names, drawings, strict=True):
+                rows[name].append(drawing)
+    for name, drawings in rows.items():
+        if drawings:
+            # An output that is never negative is an amount, even if predicted below zero.
+            kind = "signed" if np.nanmin(drawings[-1][2]) < 0 else "amount"
+            scale = colour_scale(np.concatenate([values for _, _, values, _ in drawings]), kind)
+            draw_group(drawings, scale, name, **_BAR)
     for ax in axes.ravel():
         if not ax.has_data():
             ax.set_axis_off()
@@ -135,24 +135,10 @@ def network_panels(
 
 
 def _title(part: str, outputs: Sequence[str], row: int, q: int) -> str:
-    """Return the title of a panel of a latent, a weight or its support."""
+    """Return the title of a panel."""
     if part == "latents":
         return f"latent {row + 1}"
-    return f"{outputs[row]}: {part.removesuffix('s')} {q + 1}"
-
-
-def _draw_group(
-    panels: np.ndarray, drawings: Sequence[_Drawing], kind: str, label: str, **bar: Any
-) -> None:
-    """Draw values with the same colours, and one colour bar next to all of the panels."""
-    if not drawings:
-        return
-    scale = colour_scale(np.concatenate([values for _, _, values, _ in drawings]), kind)
-    for ax, marks, values, title in drawings:
-        drawn = marks.draw(ax, values, scale)
-        titled(ax, title, size="small")
-    if drawn is not None:
-        add_colour_bar(panels.ravel().tolist(), drawn, scale, label, pad=0.02, **bar)
+    return f"{outputs[row]}: {part.removesuffix('s')}" + f" {q + 1}" * (part in _KINDS)
 
 
 @dataclass(frozen=True)
@@ -174,9 +160,6 @@ class _Curve:
             ax.set_ylim(-0.05, 1.05)
 
 
-_Drawing = tuple[Axes, Marks | _Curve, np.ndarray, str]  # with a title
-
-
 def _marks(
     model: Any, X: Any, columns: Sequence[int | str] | None, dots: bool = False
 ) -> Marks | _Curve:
@@ -188,9 +171,9 @@ def _marks(
 
 
 def _by_output(Y: Any) -> np.ndarray:
-    """Return outputs as numbers [rows, outputs]."""
+    """Return outputs as numbers [outputs, 1, places]."""
     values = np.asarray(Y, float)
-    return values.reshape(len(values), -1)
+    return values.reshape(len(values), -1).T[:, None]
 
 
 def _output_labels(model: Any, given: Sequence[str] | None, P: int) -> list[str]:
@@ -201,12 +184,12 @@ def _output_labels(model: Any, given: Sequence[str] | None, P: int) -> list[str]
     return names
 
 
-def _shown(show: Sequence[str], with_data: bool) -> list[str]:
+def _shown(show: Sequence[str], parts: Collection[str]) -> list[str]:
     """Return the parts to draw, in their order."""
     show = [show] if isinstance(show, str) else list(show)
     if unknown := [part for part in show if part not in _PARTS]:
         raise ValueError(f"show names {unknown[0]!r}; choose from {', '.join(_PARTS)}.")
-    shown = [part for part in _PARTS if part in show and (part != "observed" or with_data)]
+    shown = [part for part in parts if part in show]
     if not shown:
         raise ValueError("There is nothing to show: name parts, and give observed=(X, Y) for data.")
     return shown

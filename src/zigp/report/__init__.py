@@ -1,6 +1,6 @@
-"""One page that says what the data are, what was fitted, and whether to believe it."""
+"""Reports on a fitted model and its data, as one HTML page."""
 
-from zigp.report.page import write_report
+from zigp.report.render import write_report
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial
 

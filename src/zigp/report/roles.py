@@ -1,30 +1,41 @@
-"""Which of a model's columns are places, and which is the time."""
-
-from __future__ import annotations
+"""Roles of a model's columns: target, places, time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-from zigp.data.names import is_globe, is_plane, is_time, places_among
-from zigp.plots.labels import with_unit
-
-__all__ = ["Roles"]
+from zigp.data.names import is_globe, is_time, places_among
+from zigp.plots.labels import degrees_of
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns are to a reader: the target, places (east, north), time, and the rest.
+    """The roles of columns in a report: the target, places, the time and other inputs.
 
+    Parameters
+    ----------
+    target : str
+        Name of the observations.
+    places : pair of str, default=None
+        Columns that run east and north on a map.
+    time : str, default=None
+        Column of times.
+    unit : str, default=""
+        Unit of the target.
+    on_earth : bool, default=False
+        Whether places are longitude and latitude in degrees.
+
+    Examples
+    --------
     >>> Roles("rain_mm", ("lon", "lat"), "hour").others(["lat", "lon", "hour", "height"])
     ['height']
     """
 
     target: str
-    places: tuple[str, str] | None = None  # east, then north
+    places: tuple[str, str] | None = None
     time: str | None = None
-    unit: str = ""  # of the target
-    on_earth: bool = False  # places are longitude and latitude in degrees
+    unit: str = ""
+    on_earth: bool = False
 
     @classmethod
     def of(
@@ -34,67 +45,77 @@ class Roles:
         target: str | None = None,
         space: Sequence[str] | None = None,
         time: str | None = None,
-    ) -> Roles:
-        """What was said when the model was fitted, or else what the columns' names suggest."""
+    ) -> Self:
+        """Return the roles given to `fit`, or else those that the names of columns suggest.
+
+        Parameters
+        ----------
+        model : estimator
+            A fitted model.
+        target : str, default=None
+            Name of the observations.
+        space : pair of str, default=None
+            Columns that run east and north on a map.
+        time : str, default=None
+            Column of times.
+
+        Returns
+        -------
+        Roles
+            The roles of the columns.
+        """
         kinds = _kinds(model)
-        said, units = getattr(model, "made_by_", {}), getattr(model, "units_", {})
+        fitted, units = getattr(model, "origin_", {}), getattr(model, "units_", {})
         if space is not None and len(space) != 2:
             raise ValueError(f"A map needs two columns, such as lon,lat; not {', '.join(space)}.")
         for name in (*(space or ()), *([time] if time else [])):
             if name not in kinds:
                 raise ValueError(f"The model has no column {name!r}; it has {', '.join(kinds)}.")
             if kinds[name] == "category" or (name != time and kinds[name] != "number"):
-                raise ValueError(f"Column {name!r} holds no numbers that a map could be drawn by.")
+                raise ValueError(
+                    f"Column {name!r} cannot be an axis of a map, since it does not hold numbers."
+                )
         if target is not None and (target in kinds or target not in (units or {target})):
-            fitted = f" It was fitted to {', '.join(units)}." if units else ""
-            raise ValueError(f"{target!r} is not what the model explains.{fitted}")
+            known = f" It was fitted to {', '.join(units)}." if units else ""
+            raise ValueError(f"{target!r} is not the target of the model.{known}")
         target = target or next(iter(units), "y")
-        time = time or said.get("time") or _time(kinds)
-        latlon = _latlon(model, list(kinds))
+        time = time or fitted.get("time") or _time(kinds)
         numbers = [name for name, kind in kinds.items() if kind == "number" and name != time]
+        degrees = degrees_of(model, list(kinds))
         places = places_among(space or numbers)
+        named = [name for name in fitted.get("space") or () if name in numbers]
         if space is not None:
             places = places or (space[0], space[1])
-        elif latlon:
-            places = (latlon[1], latlon[0])
-        elif len(named := [n for n in said.get("space") or () if n in numbers]) == 2:
+        elif degrees:
+            places = degrees
+        elif len(named) == 2:
             places = places_among(named) or (named[0], named[1])
-        on_earth = places is not None and (places == (latlon and latlon[::-1]) or is_globe(*places))
+        on_earth = places is not None and (places == degrees or is_globe(*places))
         return cls(target, places, time, units.get(target, ""), on_earth)
 
     def others(self, names: Sequence[str]) -> list[str]:
-        """The columns that are neither places nor the time."""
-        return [name for name in names if name not in (self.places or ()) and name != self.time]
+        """Return the columns that are neither places nor the time.
 
-    @property
-    def to_scale(self) -> bool:
-        """Whether east and north are lengths that a map shows alike."""
-        return self.on_earth or (self.places is not None and is_plane(*self.places))
+        Parameters
+        ----------
+        names : sequence of str
+            Columns.
 
-    @property
-    def in_unit(self) -> str:
-        """The target with its unit, for the axis of a chart."""
-        return with_unit(self.target, self.unit)
+        Returns
+        -------
+        list of str
+            The other inputs among them.
+        """
+        return [name for name in names if name not in (*(self.places or ()), self.time)]
 
 
 def _kinds(model: Any) -> dict[str, str]:
-    """What each of the model's columns holds."""
+    """Return what each column of the model holds: number, time or category."""
     table = getattr(model, "table_", None)
-    if table is not None:
-        return {name: one.kind for name, one in table.columns.items()}
-    return {str(name): "number" for name in getattr(model, "feature_names_in_", ())}
+    return {} if table is None else {name: one.kind for name, one in table.columns.items()}
 
 
 def _time(kinds: dict[str, str]) -> str | None:
-    """A column of times; or of numbers, by its name."""
-    by_kind = [name for name, kind in kinds.items() if kind == "time"]
-    numbers = [name for name, kind in kinds.items() if kind == "number"]
-    by_name = [name for name in numbers if is_time(name)]
-    return next(iter([*by_kind, *by_name]), None)
-
-
-def _latlon(model: Any, names: Sequence[str]) -> tuple[str, str] | None:
-    """Latitude and longitude, where the model measures in km over the globe."""
-    part = getattr(model, "regressor_", model)
-    pair = getattr(part, "layout_", None) and part.layout_.latlon
-    return (names[pair[0]], names[pair[1]]) if pair and names else None
+    """Return a column of times, or of numbers that is named like one."""
+    named = [name for name, kind in kinds.items() if kind == "number" and is_time(name)]
+    return next(iter([name for name, kind in kinds.items() if kind == "time"] + named), None)

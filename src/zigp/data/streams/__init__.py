@@ -1,4 +1,4 @@
-"""Data larger than memory, block by block: Parquet files and Zarr lattices, here or far away."""
+"""Parquet files and Zarr lattices larger than memory, read block by block."""
 
 from zigp.data.streams.prefetch import prefetched
 from zigp.data.streams.stream import Block, Stream, open_stream

@@ -2,260 +2,176 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import pickle
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from zigp.data.streams.sources import checked
-from zigp.data.tables.addresses import Found
-from zigp.data.tables.problems import FileError, told
-from zigp.data.tables.text import check_names
+from zigp.data.columns import Table, column_kind
+from zigp.data.streams.sources import check_rows
+from zigp.data.tables.addresses import Location
+from zigp.data.tables.errors import FileError, check_names, file_errors
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from zigp.data.columns import Table
-
-__all__ = ["ParquetSource"]
-
-_UNPACKED = 2**21  # bytes of each column in memory besides its buffer: a page, a dictionary
-_PICKED = 2**16  # rows at once, of which a sample keeps some
-_AT_ONCE = 8  # footers of files far away
+_ROWS = 2**16  # decoded at once, few enough for the processor's cache
+_FOOTERS_AT_ONCE = 8  # of files that may be far away
 
 
 class ParquetSource:
-    """The row groups of one or several files with the same columns."""
+    """The row groups of one or several files with the same columns.
 
-    groups: dict[str, list[str]] | None = None
-    in_parts = True
+    Attributes
+    ----------
+    address : str
+        The path or address, for error messages.
+    names : tuple of str
+        The inputs.
+    kinds : dict
+        "number", "time" or "category" for each input.
+    groups : None
+        A table has no dimensions.
+    sizes : ndarray of int
+        The number of rows in each row group.
+    """
+
+    groups = None
 
     def __init__(
-        self, found: Found, target: str, columns: Sequence[str] | None, levels: Collection[str]
+        self, found: Location, target: str, columns: Sequence[str] | None, levels: Collection[str]
     ) -> None:
         self.address, self._found, self._target = found.address, found, target
-        # All are kept: those of a large file take long to read, and rows come from every file.
-        self._footer = cache(self._read_footer)
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            contents = list(pool.map(self._contents, range(len(found.files))))
-        types = contents[0][0]
-        _check_columns(found.files[0], types, target, [*(columns or ()), *levels])
+        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+            # All are kept: those of a large file take long to read.
+            self._footers, schemas = zip(*pool.map(self._footer, found.files), strict=True)
+        types = schemas[0]
         self.names = tuple([n for n in types if n != target] if columns is None else columns)
-        self.kinds = self._kinds(0, types, levels)
-        for file, (others, _) in enumerate(contents[1:], 1):
-            _check_columns(found.files[file], others, target, self.names)
-            if (now := self._kinds(file, others, levels)) != self.kinds:
-                name = next(name for name in self.names if now[name] != self.kinds[name])
+        self.kinds = self._kinds(found.files[0], types, levels)
+        for file, others in zip(found.files, schemas, strict=True):
+            kinds = self._kinds(file, others, levels)
+            if changed := [name for name in self.names if kinds[name] != self.kinds[name]]:
                 raise FileError(
-                    f"{found.files[file]}, column {name!r} holds {others[name]}, but "
-                    f"{types[name]} in {found.files[0]}: write all files with the same types."
+                    f"{file}, column {changed[0]!r} holds {others[changed[0]]}, but "
+                    f"{types[changed[0]]} in {found.files[0]}: write all files with the same types."
                 )
-        pieces = [
-            (file, group, size)
-            for file, (_, sizes) in enumerate(contents)
-            for group, size in enumerate(sizes)
-            if size
+        self._groups = [
+            (f, g) for f, one in enumerate(self._footers) for g in range(one.num_row_groups)
         ]
-        if not pieces:
+        self.sizes = np.array([self._footers[f].row_group(g).num_rows for f, g in self._groups])
+        if not self.sizes.sum():
             raise FileError(f"{self.address} has columns but no rows: there is nothing to use.")
-        self._pieces = [(file, group) for file, group, _ in pieces]
-        self.sizes = np.array([size for *_, size in pieces])
-        self.held = (found.buffer + _UNPACKED) * (len(self.names) + 1)
 
-    def mark(self) -> bytes:
-        """The footers: sizes, and the least and largest values, of every column and row group."""
-        return b"".join(self._footer_bytes(file) for file in range(len(self._found.files)))
-
-    def _footer_bytes(self, file: int) -> bytes:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        written = pa.BufferOutputStream()
-        with told("read", self._found.files[file]):
-            self._footer(file).write_metadata_file(written)
-        return sha256(written.getvalue()).digest()
-
-    def reader(self, piece: int, table: Table | None, rows: int) -> _Reader:
-        return _Reader(self, piece, table, rows)
-
-    def pick(self, piece: int, rows: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
-        import pyarrow as pa  # type: ignore[import-untyped]
-
-        kept, begin = [], 0
-        reader = self.reader(piece, None, _PICKED)
-        try:
-            while begin <= rows[-1]:
-                batch = reader.take(_PICKED)
-                here = rows[(rows >= begin) & (rows < begin + len(batch))] - begin
-                kept.append(batch.take(pa.array(here)))
-                begin += len(batch)
-        finally:
-            reader.close()
-        found, place = pa.Table.from_batches(kept), self.place(piece)
-        y = checked(_as_floats(found.column(self._target)), place, self._target, gaps=True)
-        for name in self.names:
-            _refuse_nulls(found.column(name), place, name)
-        frame = found.to_pandas(ignore_metadata=True, date_as_object=False)[list(self.names)]
-        for name, kind in self.kinds.items():
-            if kind == "category":
-                frame[name] = [_named(value) for value in frame[name].astype(object)]
-            elif kind == "number":
-                if frame[name].dtype == object:  # decimals
-                    frame[name] = frame[name].astype(float)
-                checked(frame[name].to_numpy(), place, name)
-        return frame, y
-
-    def place(self, piece: int) -> str:
-        """Where a piece is, for errors."""
-        file, group = self._pieces[piece]
-        return f"{self._found.files[file]}, row group {group}"
-
-    def batches(self, piece: int, rows: int) -> tuple[Any, Any]:
-        """An open file, and the batches of one of its row groups."""
-        file, group = self._pieces[piece]
-        opened = self._found.parquet(self._found.files[file], self._footer(file))
-        wanted = [*self.names, self._target]
-        return opened, opened.iter_batches(rows, [group], wanted, use_threads=False)
-
-    def _read_footer(self, file: int) -> Any:
-        with self._found.reading(self._found.files[file]) as opened:
-            return opened.metadata
-
-    def _contents(self, file: int) -> tuple[dict[str, Any], list[int]]:
-        """The types of a file's columns, and the rows of its row groups."""
-        with told("read", self._found.files[file]):
-            footer = self._footer(file)
-            schema = footer.schema.to_arrow_schema()
+    def _footer(self, file: str) -> tuple[Any, dict[str, Any]]:
+        """Return the footer of a file, and the types of its columns."""
+        with file_errors("read", file), self._found.parquet(file) as opened:
+            schema = opened.schema_arrow
             names = [name for name in schema.names if not name.startswith("__index_level_")]
-            check_names(self._found.files[file], names)
-            groups = range(footer.num_row_groups)
-            types = {name: schema.field(name).type for name in names}
-            return types, [footer.row_group(i).num_rows for i in groups]
+            check_names(file, names)
+            return opened.metadata, {name: schema.field(name).type for name in names}
 
-    def _kinds(self, file: int, types: dict[str, Any], levels: Collection[str]) -> dict[str, str]:
-        """What the inputs hold, as a Table calls it."""
-        place = f"{self._found.files[file]}, row group 0"
-        if _kind(types[self._target]) != "number":
+    def _kinds(self, file: str, types: dict[str, Any], levels: Collection[str]) -> dict[str, str]:
+        """Return what each input of a file holds."""
+        for name in (self._target, *self.names, *levels):
+            if name not in types:
+                raise FileError(f"{file} has no column {name!r}. It has {', '.join(types)}.")
+        kinds = {n: "category" if n in levels else column_kind(types[n]) for n in self.names}
+        if column_kind(types[self._target]) != "number":
             raise FileError(
-                f"{place}, column {self._target!r} holds {types[self._target]}, not numbers: name "
+                f"{file}, column {self._target!r} holds {types[self._target]}, not numbers: name "
                 "another target, or write it as numbers."
             )
-        kinds = {name: "category" if name in levels else _kind(types[name]) for name in self.names}
-        if strange := next((n for n in self.names if kinds[n] == ""), None):
+        if unknown := [name for name in self.names if kinds[name] is None]:
             raise FileError(
-                f"{place}, column {strange!r} holds {types[strange]}, not numbers: name it among "
-                "the categories if these are levels, write it as numbers or times, or leave it out."
+                f"{file}, column {unknown[0]!r} holds {types[unknown[0]]}, not numbers: name it "
+                "among the categories if these are levels, write it as numbers or times, or leave "
+                "it out."
             )
-        return kinds
+        return {name: str(kind) for name, kind in kinds.items()}
 
+    def fill(self, table: Table | None, group: int, first: int, out: np.ndarray) -> None:
+        """Read rows of a row group, from the first on, as numbers: the inputs, then the target."""
+        at = 0
+        for batch in self._batches(group, first, first + len(out)):
+            self._convert(group, batch, table, out[at : at + len(batch)])
+            at += len(batch)
 
-class _Reader:
-    """The rows of one row group, in turn."""
+    def pick(self, group: int, rows: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
+        """Return the inputs, as the file holds them, and the targets of some rows, ascending."""
+        import pyarrow as pa  # type: ignore[import-untyped]
 
-    def __init__(self, source: ParquetSource, piece: int, table: Table | None, rows: int) -> None:
-        self._source, self._piece, self._table = source, piece, table
-        with told("read", source.place(piece)):
-            self._file, self._batches = source.batches(piece, rows)
-        self._left: Any = None
+        batches = self._batches(group, rows[0], rows[-1] + 1)
+        picked = pa.Table.from_batches(batches).unify_dictionaries().take(rows - rows[0])
+        numbers = np.empty((len(rows), len(self.names) + 1))
+        self._convert(group, picked, None, numbers)
+        frame = picked.to_pandas(ignore_metadata=True, date_as_object=False)[list(self.names)]
+        for name, kind in self.kinds.items():
+            if kind == "category":
+                frame[name] = [_text(level) for level in frame[name].astype(object)]
+            elif frame[name].dtype == object:  # decimals
+                frame[name] = frame[name].astype(float)
+        return frame, numbers[:, -1]
 
-    def take(self, rows: int) -> Any:
-        """The next rows, at most so many."""
-        while not self._left:
-            with told("read", self._source.place(self._piece)):
-                if (batch := next(self._batches, None)) is None:
-                    raise FileError("it has fewer rows than its footer says")
-                self._left = batch
-        taken, self._left = self._left.slice(0, rows), self._left.slice(rows)
-        return taken
+    def fingerprint(self) -> bytes:
+        """Return the footers: sizes, and the least and largest values of every column."""
+        return b"".join(map(pickle.dumps, self._footers))
 
-    def skip(self, rows: int) -> None:
-        while rows:
-            rows -= len(self.take(rows))
+    def _place(self, group: int) -> str:
+        return f"{self._found.files[self._groups[group][0]]}, row group {self._groups[group][1]}"
 
-    def fill(self, X: np.ndarray, y: np.ndarray) -> None:
-        done = 0
-        while done < len(y):
-            batch = self.take(len(y) - done)
-            into = slice(done, done + len(batch))
-            for column, name in enumerate(self._source.names):
-                X[into, column] = self._numbers(batch.column(name), name)
-            self._fill_target(batch, y[into])
-            done += len(batch)
+    def _batches(self, group: int, first: int, end: int) -> Iterator[Any]:
+        """Yield rows of a row group, of which pyarrow decodes a few at a time."""
+        file, number = self._groups[group]
+        at, columns = 0, [*self.names, self._target]
+        with (
+            file_errors("read", self._place(group)),
+            self._found.parquet(self._found.files[file], self._footers[file]) as opened,
+        ):
+            for batch in opened.iter_batches(_ROWS, [number], columns, use_threads=False):
+                yield batch[max(first - at, 0) : max(end - at, 0)]
+                at += len(batch)
+                if at >= end:
+                    return
+        raise FileError(
+            f"{self._place(group)} has fewer rows than its footer says: write it again."
+        )
 
-    def close(self) -> None:
-        self._left = self._batches = None
-        self._file.close(force=True)
+    def _convert(self, group: int, batch: Any, table: Table | None, out: np.ndarray) -> None:
+        """Write the inputs, as the numbers that a Table makes of them, and the target to `out`.
 
-    def _fill_target(self, batch: Any, y: np.ndarray) -> None:
-        name = self._source._target
-        y[:] = checked(_as_floats(batch.column(name)), self._place, name, gaps=True)
+        Without a table, times and levels are 0, or NaN where they are missing.
+        """
+        for place, name in enumerate(self.names):
+            column = batch.column(name)
+            if self.kinds[name] == "number":
+                out[:, place] = column.to_numpy(zero_copy_only=False)
+            elif table is None:
+                out[:, place] = np.where(column.is_null(), np.nan, 0.0)
+            elif self.kinds[name] == "time":
+                times = column.to_pandas(date_as_object=False).to_frame(name)
+                out[:, place] = table.numbers(times)[name]
+            else:
+                out[:, place] = self._codes(group, column, name, table.columns[name].levels)
+        out[:, -1] = batch.column(self._target).to_numpy(zero_copy_only=False)
+        check_rows(out, self._place(group), (*self.names, self._target))
 
-    def _numbers(self, column: Any, name: str) -> np.ndarray:
-        """A column as the numbers that the Table makes of it."""
-        _refuse_nulls(column, self._place, name)
-        if self._source.kinds[name] == "number":
-            return checked(_as_floats(column), self._place, name)
-        assert self._table is not None
-        if self._source.kinds[name] == "category":
-            return self._codes(column, name, self._table.columns[name].levels)
-        frame = column.to_pandas(date_as_object=False).to_frame(name)
-        return self._table.numbers(frame)[name].to_numpy()
-
-    def _codes(self, column: Any, name: str, levels: Sequence[Any]) -> np.ndarray:
-        """The places of levels among those of the Table: each is looked up once, not every row."""
-        known = {_named(level): code for code, level in enumerate(levels)}
-        counted = column if hasattr(column, "dictionary") else column.dictionary_encode()
-        texts = [_named(value) for value in counted.dictionary.to_pylist()]
-        codes = np.array([known.get(text, -1) for text in texts])[counted.indices.to_numpy()]
-        if (codes < 0).any():
-            new = sorted({texts[i] for i in np.unique(counted.indices.to_numpy()[codes < 0])})
+    def _codes(self, group: int, column: Any, name: str, levels: Sequence[Any]) -> np.ndarray:
+        """Return the positions of levels in a Table: each is looked up once, not every row."""
+        encoded = column if hasattr(column, "dictionary") else column.dictionary_encode()
+        texts = [_text(level) for level in encoded.dictionary.to_pylist()]
+        positions = {_text(level): position for position, level in enumerate(levels)}
+        codes = np.array([*(positions.get(text, -1) for text in texts), np.nan])
+        at = encoded.indices.fill_null(len(texts)).to_numpy()
+        if new := sorted({texts[i] for i in np.unique(at[codes[at] < 0])}):
             raise FileError(
-                f"{self._place}, column {name!r} has levels that were not in the sample: "
+                f"{self._place(group)}, column {name!r} has levels that were not in the sample: "
                 f"{', '.join(new[:5])}. Name all levels with categories={{{name!r}: [...]}}, or "
                 "take a larger sample."
             )
-        return codes
-
-    @property
-    def _place(self) -> str:
-        return self._source.place(self._piece)
+        return codes[at]
 
 
-def _check_columns(file: str, types: dict[str, Any], target: str, names: Sequence[str]) -> None:
-    for name in (target, *names):
-        if name not in types:
-            raise FileError(f"{file} has no column {name!r}. It has {', '.join(types)}.")
-
-
-def _kind(type_: Any) -> str:
-    """Number, time or category; nothing where a column is none of these by itself."""
-    import pyarrow as pa
-
-    of = pa.types
-    if any(is_(type_) for is_ in (of.is_integer, of.is_floating, of.is_boolean, of.is_decimal)):
-        return "number"
-    if of.is_timestamp(type_) or of.is_date(type_):
-        return "time"
-    return "category" if of.is_dictionary(type_) else ""
-
-
-def _as_floats(column: Any) -> np.ndarray:
-    """Numbers of any kind, with NaN where there are none."""
-    import pyarrow as pa
-
-    plain = pa.types.is_floating(column.type) or pa.types.is_integer(column.type)
-    if not plain:
-        column = column.cast(pa.float64())
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return array.to_numpy(zero_copy_only=False)
-
-
-def _refuse_nulls(column: Any, place: str, name: str) -> None:
-    if column.null_count:
-        checked(np.array([np.nan]), place, name)
-
-
-def _named(level: Any) -> str:
+def _text(level: Any) -> str:
     return str(level).strip()

@@ -1,33 +1,55 @@
-"""A source as blocks of rows in random order, and a sample of it."""
+"""A source of any size as blocks of rows in random order, and a sample of it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from zigp.data.streams.filling import Block, Filling
-from zigp.data.streams.order import Purpose, Schedule, drawn, shares
-from zigp.data.streams.sources import Source
-from zigp.data.tables.addresses import find
-from zigp.data.tables.problems import FileError
+from zigp.data.columns import Table
+from zigp.data.streams.parquet import ParquetSource
+from zigp.data.streams.prefetch import prefetched
+from zigp.data.streams.shuffle import cut, divided, filled, row_counts, shuffled
+from zigp.data.streams.zarr import ZarrSource
+from zigp.data.tables.addresses import locate
+from zigp.data.tables.errors import FileError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from zigp.data.columns import Table
-
-__all__ = ["Block", "Stream", "open_stream"]
-
-_MEMORY = 2**28  # bytes for the pieces that are read side by side
+_BUFFER = 2**28  # bytes of rows that are shuffled together; as many are read ahead
+_SLICES = 4  # at least, in a buffer
+# A sample comes from 64 slices: fewer where they are large, more where they are small.
+_SAMPLED_SLICES, _MOST_READ, _READ_PER_SAMPLED = 64, 2**25, 4
 _CONVERT = {
-    "csv": "is text, which is not read in blocks: write it as Parquet first.",
-    "netcdf": "is NetCDF, which is not read in blocks: write it as Zarr first, in chunks.",
+    "csv": "is text, which cannot be streamed: write it as Parquet first.",
+    "netcdf": "is NetCDF, which cannot be streamed: write it as Zarr first, in chunks.",
 }
+
+
+class Block(NamedTuple):
+    """Rows as numbers; those of weight 0 are padding, at the end, or have no target.
+
+    Attributes
+    ----------
+    X : ndarray of shape (rows_per_block, n_inputs)
+        The inputs.
+    y : ndarray of shape (rows_per_block,)
+        The targets; 0 where the weight is 0.
+    weight : ndarray of shape (rows_per_block,)
+        1 or 0.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    weight: np.ndarray
 
 
 def open_stream(
@@ -38,205 +60,251 @@ def open_stream(
     categories: Mapping[str, Sequence[str]] | Sequence[str] = (),
     part: tuple[int, int] = (0, 1),
     rows_per_block: int = 2**18,
-    pieces_per_block: int = 8,
 ) -> Stream:
-    """Data of any size, to be read block by block; only footers and axes are read here.
+    """Open data of any size, to be read block by block.
 
-    `source` is a Parquet file, a folder of them, or a Zarr lattice: a path, or an address that
-    fsspec knows, such as "s3://bucket/rain". `target` is the column, or the lattice's variable, to
-    learn, and `columns` are the inputs; without them all other columns, or all axes of the lattice.
-    `categories` are the inputs that hold levels, with all of their levels if these are known;
-    otherwise those in the sample are all that may come. `part` says which of how many processes
-    this is: each has row groups (or chunks) of its own, with as many rows as the others to within a
-    row group, and all have the same number of blocks. A block has room for `rows_per_block`; all
-    have as many rows, out of `pieces_per_block` row groups (or chunks), fewer where they are large,
-    and padding at their ends.
+    Only the footers of Parquet files, or the axes of a lattice, are read here.
 
+    Parameters
+    ----------
+    source : str or Path
+        A Parquet file, a folder of them, or a Zarr lattice: a path, or an address that fsspec
+        knows, such as "s3://bucket/rain".
+    target : str
+        The column, or the variable of the lattice, to learn.
+    columns : sequence of str, default=None
+        The inputs. By default all other columns, or all axes of the lattice.
+    categories : mapping or sequence of str, default=()
+        The inputs that hold levels. A mapping names all levels of each; without it, the sample
+        that training starts from must contain all levels.
+    part : tuple of (int, int), default=(0, 1)
+        The number of this process, from 0, and the number of processes. Each reads rows of its
+        own, nearly as many as the others, and all have the same number of blocks.
+    rows_per_block : int, default=2**18
+        The room in a block. The blocks of a pass have equally many rows, with padding at the end.
+
+    Returns
+    -------
+    Stream
+        The data, for `fit_stream` of an estimator.
+
+    Examples
+    --------
     >>> pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [0.0, 0.0, 4.0]}).to_parquet("data.parquet")
     >>> stream = open_stream("data.parquet", target="y", rows_per_block=2)
     >>> stream.rows, stream.names, stream.blocks_per_pass
     (3, ('x',), 2)
     """
     if not 0 <= part[0] < part[1]:
-        raise ValueError(f"part is {part}: give which process, counted from 0, of how many.")
-    for name, value in (("rows_per_block", rows_per_block), ("pieces_per_block", pieces_per_block)):
-        if value < 1:
-            raise ValueError(f"{name} is {value}: it must be at least 1.")
+        raise ValueError(f"part is {part}: give the number of this process, from 0, and of all.")
+    if rows_per_block < 1:
+        raise ValueError(f"rows_per_block is {rows_per_block}: it must be at least 1.")
     if columns is not None and target in columns:
         raise ValueError(f"{target!r} is the target and cannot be an input as well.")
-    found = find(source)
-    if found.kind in _CONVERT:
-        raise FileError(f"{source} {_CONVERT[found.kind]}")
-    if found.kind == "zarr":
-        if categories:
-            raise FileError(f"{source} is a lattice, which has no levels: leave categories out.")
-        from zigp.data.streams.lattice import LatticeSource
-
-        opened: Source = LatticeSource(found.address, target, columns)
+    place = locate(source)
+    if place.kind in _CONVERT:
+        raise FileError(f"{source} {_CONVERT[place.kind]}")
+    if place.kind == "zarr" and categories:
+        raise FileError(f"{source} is a lattice, which has no levels: leave categories out.")
+    if place.kind == "zarr":
+        opened: ParquetSource | ZarrSource = ZarrSource(place.address, target, columns)
     else:
-        from zigp.data.streams.parquet import ParquetSource
+        opened = ParquetSource(place, target, columns, categories)
+    if not opened.names:
+        raise FileError(f"{source} has no inputs: there is nothing to learn from.")
+    if (rows := int(opened.sizes.sum())) < part[1]:
+        raise FileError(f"{source} has {rows} rows: too few for {part[1]} processes.")
+    buffer = max(_BUFFER // (8 * len(opened.names) + 8), _SLICES)
+    slices = divided(opened.sizes, min(buffer // _SLICES, rows // part[1]))
+    return Stream(
+        rows=rows,
+        names=opened.names,
+        groups=opened.groups,
+        part=part,
+        rows_per_block=rows_per_block,
+        _source=opened,
+        _levels=categories if isinstance(categories, Mapping) else {},
+        _slices=slices,
+        _buffer=buffer,
+    )
 
-        opened = ParquetSource(found, target, columns, categories)
-    levels = dict(categories) if isinstance(categories, Mapping) else {}
-    return Stream(opened, levels, part, rows_per_block, pieces_per_block)
 
-
+@dataclass(eq=False, repr=False)
 class Stream:
-    """A source of rows that need not fit in memory; made by `open_stream`."""
+    """Rows that need not fit in memory; made by `open_stream`.
 
-    def __init__(
-        self,
-        source: Source,
-        levels: Mapping[str, Sequence[str]],
-        part: tuple[int, int],
-        rows_per_block: int,
-        pieces_per_block: int,
-    ) -> None:
-        if not source.names:
-            raise FileError(f"{source.address} has no inputs: there is nothing to learn from.")
-        self._source, self._levels = source, levels
-        self._table: Table | None = None
-        self.part = part
-        self._lanes = max(1, min(pieces_per_block, _MEMORY // source.held))
-        owned = shares(source.sizes, part[1])
-        self._pieces = owned[part[0]]
-        self._most = max(int(source.sizes[pieces].sum()) for pieces in owned)
-        self.rows_per_block = rows_per_block
+    Attributes
+    ----------
+    rows : int
+        The number of rows, or cells, of the whole source; some may lack a target.
+    names : tuple of str
+        The inputs, in the order of a block's columns.
+    groups : dict or None
+        The inputs along each dimension of a lattice; None for a table.
+    part : tuple of (int, int)
+        The number of this process, and the number of processes.
+    rows_per_block : int
+        The room in a block.
+    blocks_per_pass : int
+        The number of blocks of a pass, the same for every process.
+    """
+
+    rows: int
+    names: tuple[str, ...]
+    groups: dict[str, list[str]] | None
+    part: tuple[int, int]
+    rows_per_block: int
+    _source: ParquetSource | ZarrSource
+    _levels: Mapping[str, Sequence[str]]
+    _slices: np.ndarray  # of row groups or chunks: which one, first row and end
+    _buffer: int  # rows
+    _table: Table | None = None
 
     @property
     def blocks_per_pass(self) -> int:
-        """How many there are for every process, of which some can be padding alone."""
-        return -(-self._most // self.rows_per_block)
+        """The number of blocks of a pass, the same for every process."""
+        return int(-(-row_counts(self._share(0)).sum() // self.rows_per_block))
 
-    @property
-    def rows(self) -> int:
-        """How many rows, or cells, the whole source has; some may lack a target."""
-        return int(self._source.sizes.sum())
+    def _share(self, process: int) -> np.ndarray:
+        """Return the slices of a process, whose rows differ from the others' by one slice at most.
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The inputs, in the order of a block's columns."""
-        return self._source.names
-
-    @property
-    def groups(self) -> dict[str, list[str]] | None:
-        """Of a lattice, the inputs along each of its dimensions."""
-        return self._source.groups
+        The slices are dealt in order of size, so that process 0 has the most rows.
+        """
+        order = np.argsort(-row_counts(self._slices), kind="stable")
+        return self._slices[order[process :: self.part[1]]]
 
     def sample(self, n: int, seed: int, gaps: bool = False) -> tuple[pd.DataFrame, np.ndarray]:
-        """At most n rows from all over the source, as they stand there, and their targets.
+        """Return rows from all over the source, in its order and with its types.
 
-        All rows if there are no more than n; otherwise rows drawn from at least 64 row groups (or
-        chunks), if there are as many, in the order of the source. Very large row groups are looked
-        at in part. Rows without a target are left out, unless gaps are asked for. Every process
-        draws the same.
+        Every process draws the same rows.
+
+        Parameters
+        ----------
+        n : int
+            The number of rows to draw. A source with no more than that is returned whole.
+        seed : int
+            The seed of the random numbers.
+        gaps : bool, default=False
+            Whether to keep rows without a target.
+
+        Returns
+        -------
+        X : DataFrame
+            The inputs.
+        y : ndarray
+            The targets.
         """
         import pandas as pd
 
-        rng = np.random.default_rng((seed, Purpose.SAMPLE))
-        found = [
-            self._source.pick(piece, rows)
-            for piece, rows in drawn(self._source.sizes, n, rng, self._source.in_parts)
-            if len(rows)
-        ]
-        if not found:
+        if n < 1:
             raise ValueError(f"n is {n}: a sample needs at least one row.")
-        X = pd.concat([frame for frame, _ in found], ignore_index=True)
-        y = np.concatenate([values for _, values in found]).astype(float)
+        rng = np.random.default_rng(seed)
+        slices = self._some_slices(n, rng)
+        ends = np.cumsum(row_counts(slices))
+        rows = np.sort(rng.choice(ends[-1], min(n, ends[-1]), replace=False, shuffle=False))
+        at = np.searchsorted(ends, rows, side="right")
+        within = rows + (slices[:, 2] - ends)[at]
+        parts = [self._source.pick(slices[i, 0], within[at == i]) for i in np.unique(at)]
+        X = pd.concat([frame for frame, _ in parts], ignore_index=True)
+        y = np.concatenate([target for _, target in parts])
         for name, kind in self._source.kinds.items():
             if kind == "category":
-                X[name] = pd.Categorical(X[name], self._known(name, X[name]))
-        seen = ~np.isnan(y)
-        if not seen.any():
+                X[name] = self._as_levels(X[name])
+        observed = ~np.isnan(y)
+        if not observed.any():
             raise FileError(f"No row of a sample of {self._source.address} has a target.")
-        if gaps:
-            return X, y
-        return X[seen].reset_index(drop=True), y[seen]
+        return (X, y) if gaps else (X[observed].reset_index(drop=True), y[observed])
 
-    def digest(self, *sample: np.ndarray) -> str:
-        """What tells these contents from others: a sample of them, and what their source says."""
-        found = sha256(self._source.mark())
-        for values in (self._source.sizes, *sample):
-            found.update(np.ascontiguousarray(values).tobytes())
-        return found.hexdigest()
+    def _some_slices(self, n: int, rng: np.random.Generator) -> np.ndarray:
+        """Return slices from all over the source, for a sample of n rows."""
+        mean = self.rows / len(self._slices)
+        wanted = max(min(_SAMPLED_SLICES, _MOST_READ / mean), _READ_PER_SAMPLED * n / mean)
+        count = min(int(np.ceil(wanted)), len(self._slices))
+        strata = len(self._slices) * np.arange(count + 1) // count
+        return self._slices[rng.integers(strata[:-1], strata[1:])]
 
-    def _known(self, name: str, values: pd.Series) -> list[str]:
-        """All levels of a column: those that were named, or those that there are."""
-        found = sorted(set(values))
-        known = list(self._levels.get(name, found))
-        if new := [level for level in found if level not in known]:
+    def _as_levels(self, values: pd.Series) -> pd.Series:
+        """Return a column with the levels that the user named, or those that are present."""
+        present = set(values)
+        levels = self._levels.get(str(values.name), sorted(present))
+        if new := sorted(present.difference(levels)):
             raise FileError(
-                f"{self._source.address}, column {name!r} has levels that were not named: "
+                f"{self._source.address}, column {values.name!r} has levels that were not named: "
                 f"{', '.join(new[:5])}. Name all levels in categories."
             )
-        return known
+        return values.astype("category").cat.set_categories(list(levels))
+
+    def digest(self, *sample: np.ndarray) -> str:
+        """Return a hash of the metadata and of a sample, which differs where the contents do."""
+        values = [values.tobytes() for values in (self._source.sizes, *sample)]
+        return sha256(b"".join([self._source.fingerprint(), *values])).hexdigest()
 
     def read_as(self, table: Table) -> Stream:
-        """The same stream with times and levels read as a Table has them, one made of a sample."""
-        expected = {name: self._source.kinds[name] for name in self.names}
-        given = {name: column.kind for name, column in table.columns.items()}
+        """Return the same stream with times and levels as the numbers that a Table makes of them.
+
+        Parameters
+        ----------
+        table : Table
+            Made of a sample, with `Table.of(X)`.
+        """
+        expected = ", ".join(f"{name} ({self._source.kinds[name]})" for name in self.names)
+        given = ", ".join(f"{name} ({column.kind})" for name, column in table.columns.items())
         if given != expected:
             raise ValueError(
-                f"The table has the columns {_described(given)}; the stream has "
-                f"{_described(expected)}. Make it with Table.of(X) from the stream's sample."
+                f"The table has the columns {given}; the stream has {expected}. Make it with "
+                "Table.of(X) from the stream's sample."
             )
-        stream = copy(self)
-        stream._table = table
-        return stream
+        return replace(self, _table=table)
 
     def in_blocks_of(self, rows: int) -> Stream:
-        """The same stream in blocks of another size."""
-        stream = copy(self)
-        stream.rows_per_block = rows
-        return stream
+        """Return the same stream in blocks of another size."""
+        return replace(self, rows_per_block=rows)
 
-    def blocks(self, seed: int, pass_number: int, skip: int = 0) -> Iterator[Block]:
-        """This process's rows, each once, in an order that belongs to seed and pass.
+    def blocks(self, seed: int, pass_number: int, skip: int = 0) -> Generator[Block]:
+        """Yield the rows of this process, each once, in blocks of equally many.
 
-        What is random: the order of row groups (or chunks), which of them are read side by side, so
-        that a block has slices of several, and the order of the rows of a slice. Within a block
-        slices take turns, a few rows each, so that any stretch of it has its share of all of them.
+        Row groups (or chunks) come in random order. A buffer of 256 MB is filled with as many as
+        fit, shuffled, and divided into blocks while threads fill the next one: every block is a
+        random sample of what was in the buffer. A buffer of more than 16,384 rows keeps runs of
+        up to 16 neighbours together. The order depends on the seed, the pass and the part alone.
 
-        What is not: rows are never exchanged across the whole source. Rows that are neighbours in a
-        row group are in the same block or in two that follow each other closely, a row group is
-        read from its first row to its last, and a process has the same row groups in every pass.
-        Where neighbouring rows are alike, as in a table sorted by time, many small row groups mix
-        better than few large ones.
+        Where rows are sorted, as by time, small row groups mix better than large ones, for more of
+        them fit in the buffer.
 
-        The first `skip` blocks are passed over without being read, but for the beginnings of the
-        row groups that they had begun.
+        Parameters
+        ----------
+        seed : int
+            The seed of the order.
+        pass_number : int
+            The number of the pass, from 0.
+        skip : int, default=0
+            The number of blocks to leave out. Buffers that held only those are not read.
+
+        Yields
+        ------
+        Block
+            The next rows.
         """
         if self._table is None and set(self._source.kinds.values()) - {"number"}:
             raise ValueError(
                 "There are times or levels among the inputs: make a Table of a sample, and take "
                 "the blocks of stream.read_as(table)."
             )
-        key = (seed, pass_number, self.part[0])
-        order = np.random.default_rng((*key, Purpose.PIECES)).permutation(self._pieces)
-        size, many = self.rows_per_block, self.blocks_per_pass
-        schedule = Schedule(self._source.sizes, order, self._lanes, size, many)
-        return self._blocks(schedule, Filling(self._source, self._table, schedule, key), skip)
-
-    def _blocks(self, schedule: Schedule, filling: Filling, skip: int) -> Iterator[Block]:
-        with filling:
-            filling.start(skip)
-            for number in range(skip, schedule.blocks):
-                block = filling.finish()
-                filling.start(number + 1)
-                yield block
-        for _ in range(max(skip, schedule.blocks), self.blocks_per_pass):
-            yield self._empty()
-
-    def _empty(self) -> Block:
-        """A block of padding alone, whose inputs are those of a row, so that any model takes it."""
-        X, y, size = np.empty((1, len(self.names))), np.empty(1), self.rows_per_block
-        reader = self._source.reader(0, self._table, 1)
-        try:
-            reader.fill(X, y)
-        finally:
-            reader.close()
-        return Block(np.repeat(X, size, axis=0), np.zeros(size), np.zeros(size))
-
-
-def _described(kinds: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
+        rng = np.random.default_rng((seed, 1 + pass_number, self.part[0]))
+        slices, blocks = rng.permutation(self._share(self.part[0])), self.blocks_per_pass
+        buffers = -(-blocks // max(self._buffer // self.rows_per_block, 1))
+        first = blocks * np.arange(buffers + 1) // buffers  # block of each buffer
+        edges = row_counts(slices).sum() * np.arange(blocks + 1) // blocks  # rows of each block
+        start = int(np.searchsorted(first, skip, side="right")) - 1
+        within = [edges[max(a, skip) : b + 1] - edges[a] for a, b in pairwise(first[start:])]
+        filling = filled(
+            partial(self._source.fill, self._table),
+            cut(slices, edges[first])[start:],
+            len(self.names) + 1,
+        )
+        with closing(prefetched(filling, ahead=1)) as ready:
+            for buffer, at, order in zip(ready, within, rng.spawn(buffers)[start:], strict=True):
+                for block in shuffled(buffer, at, self.rows_per_block, order):
+                    missing = np.isnan(block[:, -1])
+                    block[missing, -1] = 0.0
+                    yield Block(block[:, :-1], block[:, -1], 1.0 - missing)

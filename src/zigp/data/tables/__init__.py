@@ -1,29 +1,31 @@
-"""Tables and lattices from files into pandas and xarray, and back; problems in plain words."""
+"""Tables and lattices from files into pandas and xarray, and back; errors in one sentence."""
 
-from zigp.data.tables.addresses import find
-from zigp.data.tables.kinds import kind_of
-from zigp.data.tables.output import LATTICES, TABLES, Output, check_writable, write_dataset, writing
-from zigp.data.tables.problems import FileError
+from zigp.data.tables.addresses import locate
+from zigp.data.tables.errors import FileError, check_columns
 from zigp.data.tables.reading import LATTICE_KINDS, read, read_parts
-from zigp.data.tables.values import as_levels, as_numbers, as_times, refuse_gaps
-from zigp.runtime.atomic import beside
+from zigp.data.tables.values import as_dates, typed
+from zigp.data.tables.writing import (
+    LATTICES,
+    TABLES,
+    TableWriter,
+    check_writable,
+    write_dataset,
+    writing,
+)
 
 __all__ = [
     "LATTICES",
     "LATTICE_KINDS",
     "TABLES",
     "FileError",
-    "Output",
-    "as_levels",
-    "as_numbers",
-    "as_times",
-    "beside",
+    "TableWriter",
+    "as_dates",
+    "check_columns",
     "check_writable",
-    "find",
-    "kind_of",
+    "locate",
     "read",
     "read_parts",
-    "refuse_gaps",
+    "typed",
     "write_dataset",
     "writing",
 ]

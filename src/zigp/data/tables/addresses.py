@@ -1,66 +1,60 @@
-"""Files that lie on this machine, or at any address that fsspec knows."""
+"""The format of a file at a path or an fsspec address, by its content."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import gzip
+import zipfile
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
-from zigp.data.tables.kinds import is_zarr, kind_of
-from zigp.data.tables.problems import FileError, told
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-__all__ = ["ENDINGS", "Found", "find"]
+from zigp.data.tables.errors import FileError, file_errors
 
-ENDINGS = (".parquet", ".parq", ".pq")  # of the files of a table in a folder
-_ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")
+_ENDINGS = (".parquet", ".parq", ".pq")  # of the files of a table in a folder
+_ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")  # files that mark a Zarr folder
+_MAGIC = {b"PAR1": "parquet", b"\x89HDF\r\n\x1a\n": "netcdf"} | {
+    b"CDF" + version: "netcdf" for version in (b"\1", b"\2", b"\5")
+}
+_GZIP = b"\x1f\x8b"
+_SPREADSHEET = {"xl/workbook.xml", "xl/workbook.bin", "content.xml"}
 _FAR_BUFFER = 2**22  # bytes at once where every request takes its time
 
 
 @dataclass(frozen=True)
-class Found:
-    """What was found at an address: a lattice, or the files of a table, and how to open these."""
+class Location:
+    """A lattice, or the files of a table, and how to open these."""
 
     address: str
-    kind: str  # csv, parquet, netcdf or zarr; far away parquet or zarr
+    kind: str  # csv, parquet, netcdf or zarr; at a remote address parquet or zarr
     files: tuple[str, ...] = ()
     open: Callable[[str], Any] = str  # pyarrow opens a path by itself
     buffer: int = 2**18  # bytes of each column that are read at once
 
     def parquet(self, name: str, footer: Any = None) -> Any:
-        """One of the files, of which nothing is read before it is asked for."""
-        import pyarrow.parquet as pq  # type: ignore[import-untyped]
-
+        """Open one of the files; what is in it is read on demand."""
         return pq.ParquetFile(
             self.open(name), metadata=footer, buffer_size=self.buffer, pre_buffer=False
         )
 
-    @contextmanager
-    def reading(self, name: str) -> Iterator[Any]:
-        """The same, until it is no longer needed."""
-        file = self.parquet(name)
-        try:
-            yield file
-        finally:
-            file.close(force=True)
 
-
-def find(source: str | Path) -> Found:
-    """What there is at a path or an address."""
+def locate(source: str | Path) -> Location:
+    """Return what is at a path or an address."""
     address = str(source)
-    with told("read", address):
-        return _remote(address) if "://" in address else _local(Path(source))
+    with file_errors("read", address):
+        if "://" in address:
+            return _remote(address)
+        path = Path(source)
+        if path.is_dir() and not is_zarr(path):
+            files = [str(one) for one in path.rglob("*") if one.is_file()]
+            return Location(address, "parquet", _tables(address, files))
+        return Location(address, _kind(path), (address,))
 
 
-def _local(path: Path) -> Found:
-    if path.is_dir() and not is_zarr(path):
-        files = [str(one) for one in path.rglob("*") if one.is_file()]
-        return Found(str(path), "parquet", _tables(str(path), files))
-    return Found(str(path), kind_of(path), (str(path),))
-
-
-def _remote(address: str) -> Found:
+def _remote(address: str) -> Location:
     try:
         from fsspec.core import url_to_fs  # type: ignore[import-untyped]
     except ImportError:
@@ -70,7 +64,7 @@ def _remote(address: str) -> Found:
         ) from None
     system, root = url_to_fs(address)
     if any(system.exists(f"{root.rstrip('/')}/{name}") for name in _ZARR):
-        return Found(address, "zarr")
+        return Location(address, "zarr")
     if system.isdir(root):
         files = _tables(address, system.find(root))
     elif system.exists(root):
@@ -84,19 +78,66 @@ def _remote(address: str) -> Found:
         # Columns are read in turn from places far apart: reading ahead would fetch in vain.
         return system.open(name, cache_type="none")
 
-    return Found(address, "parquet", files, opened, _FAR_BUFFER)
+    return Location(address, "parquet", files, opened, _FAR_BUFFER)
 
 
 def _tables(folder: str, files: list[str]) -> tuple[str, ...]:
-    """The Parquet files among those of a folder, in the order of their names."""
-    found = [
+    """Return the Parquet files of a folder, in the order of their names."""
+    tables = [
         name
         for name in files
-        if name.lower().endswith(ENDINGS) and not Path(name).name.startswith((".", "_"))
+        if name.lower().endswith(_ENDINGS) and not Path(name).name.startswith((".", "_"))
     ]
-    if not found:
+    if not tables:
         raise FileError(
-            f"{folder} is a folder that has no files that end in {', '.join(ENDINGS)}, and is no "
+            f"{folder} is a folder that has no files that end in {', '.join(_ENDINGS)}, and is no "
             "Zarr lattice: name the folder of a table's files, or one file."
         )
-    return tuple(sorted(found))
+    return tuple(sorted(tables))
+
+
+def _kind(path: Path) -> str:
+    """Return the kind of a file, by its first bytes."""
+    if is_zarr(path):
+        return "zarr"
+    if not path.exists():
+        raise FileError(f"There is no file {path}: check its name and folder.")
+    if not path.is_file():
+        raise FileError(f"{path} is no file on disk: give the file of a table or lattice.")
+    with unpacked(path) as file:
+        head = file.read(64)
+    if what := _refused(path, head):
+        raise FileError(f"{path} is {what}")
+    kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "csv")
+    if kind != "csv" and not begins(path, head[:2]):
+        raise FileError(f"{path} is {kind} inside gzip: unpack it with gunzip.")
+    return kind
+
+
+def is_zarr(path: Path) -> bool:
+    return any((path / name).is_file() for name in _ZARR)
+
+
+def begins(path: Path, magic: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(magic)) == magic
+
+
+def unpacked(path: Path) -> IO[bytes]:
+    """Open a file, or what is inside if it is gzipped."""
+    return gzip.open(path) if begins(path, _GZIP) else path.open("rb")  # type: ignore[return-value]
+
+
+def _refused(path: Path, head: bytes) -> str:
+    """Return what a file is that is never read as data, and what to do; "" for all others."""
+    if head[8:].startswith(b'{"__metadata__"'):
+        return "a model, not a table: give the file of a table here."
+    if head[:1] == b"\x80" and head[1:2] in (b"\2", b"\3", b"\4", b"\5"):
+        return "a pickle, which could run code and is not opened: save it as CSV or Parquet."
+    names: list[str] = []
+    if is_zip := head.startswith((b"PK\3\4", b"PK\5\6")):
+        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+    if head.startswith(b"\xd0\xcf\x11\xe0") or _SPREADSHEET.intersection(names):
+        return "a spreadsheet: export it as CSV."
+    return "a zip archive: unpack it and name the file inside." if is_zip else ""

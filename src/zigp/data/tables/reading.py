@@ -2,87 +2,82 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
+import h5py  # type: ignore[import-untyped]
+import pandas as pd
+import pyarrow as pa  # type: ignore[import-untyped]
+import xarray as xr
 
-from zigp.data.tables.addresses import Found, find
-from zigp.data.tables.kinds import begins, unpacked
-from zigp.data.tables.problems import FileError, told
-from zigp.data.tables.sizes import refuse_beyond_memory, refuse_many_rows
-from zigp.data.tables.text import MISSING, check_names, layout_of
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
-
-__all__ = ["LATTICE_KINDS", "read", "read_parts"]
+from zigp.data.tables.addresses import Location, begins, locate
+from zigp.data.tables.csv import csv_parts
+from zigp.data.tables.errors import FileError, check_names, file_errors
 
 LATTICE_KINDS = ("netcdf", "zarr")
 
-_ROWS = 1 << 16  # at once, where nobody says
+_ROWS = 1 << 16  # of CSV that are parsed at once
+_CELL = 8  # bytes of a number, or of a pointer to a text
+_SHARE = 0.5  # of the memory: data are needed again as numbers of another type
+_MOST_CHUNKS = 10_000_000
+# The types of Parquet that pandas' older ones cannot hold beside gaps, which a later part can have.
+_DTYPES: tuple[Any, ...] = (
+    *(pd.BooleanDtype(), pd.Int8Dtype(), pd.Int16Dtype(), pd.Int32Dtype(), pd.Int64Dtype()),
+    *(pd.UInt8Dtype(), pd.UInt16Dtype(), pd.UInt32Dtype(), pd.UInt64Dtype()),
+)
+_NULLABLE = {pa.from_numpy_dtype(dtype.numpy_dtype): dtype for dtype in _DTYPES}
 
 
-def _nothing(name: str) -> bool:
-    return False
+def read(path: Path | str, lazy: bool = False) -> pd.DataFrame | xr.Dataset:
+    """Return the whole of a table as a frame, or of a lattice as a dataset, which may be lazy.
 
-
-def read(
-    path: Path | str, lazy: bool = False, text: Callable[[str], bool] = _nothing
-) -> pd.DataFrame | xr.Dataset:
-    """The whole of a table as a frame, or of a lattice as a dataset, which can be lazy (dask).
-
-    Columns of CSV for which `text` holds stay as they stand in the file.
+    Columns of CSV are text, as it stands in the file.
     """
-    import pandas as pd
-
-    found = find(path)
-    with told("read", path):
-        if found.kind in LATTICE_KINDS:
-            return _dataset(found, lazy)
-        whole = list(_table(found, text)(None, {}))
-        if len(whole) == 1:
-            return whole[0]
-        table = pd.concat(whole, ignore_index=True)
-        table.attrs.update(file=found.address)
+    location = locate(path)
+    with file_errors("read", path):
+        if location.kind in LATTICE_KINDS:
+            return _dataset(location, lazy)
+        parts, sizes = list[pd.DataFrame](), Counter[Any]()
+        parquet = location.kind == "parquet"
+        for part in _parquet_parts(location, None) if parquet else csv_parts(Path(path), _ROWS):
+            parts.append(part)
+            sizes.update(part.memory_usage(index=False).to_dict())
+            refuse_large(location.address, sizes)
+        table = pd.concat(parts, ignore_index=True) if parts[1:] else parts[0]
+        table.attrs = parts[-1].attrs | {"file": location.address} if parts[1:] else table.attrs
         return table
 
 
-def read_parts(
-    path: Path | str, rows: int, text: Callable[[str], bool] = _nothing
-) -> Iterator[pd.DataFrame]:
-    """A table in frames of so many rows and of one type per column, checked before the first.
+def read_parts(path: Path | str, rows: int) -> Iterator[pd.DataFrame]:
+    """Return a table in frames of so many rows, each column of one type in all of them.
 
     A folder of Parquet files is read one after the other, in the order of their names. Columns of
-    CSV for which `text` holds stay as they stand in the file.
+    CSV are text, as it stands in the file.
     """
-    found = find(path)
-    if found.kind in LATTICE_KINDS:
-        raise FileError(f"{path} is a lattice ({found.kind}), which has no rows: give a table.")
-    with told("read", path):
-        parts = _table(found, text)
-        return parts(rows, _types(parts(_ROWS, {})))
+    location = locate(path)
+    if location.kind in LATTICE_KINDS:
+        raise FileError(f"{path} is a lattice ({location.kind}), which has no rows: give a table.")
+    parquet = location.kind == "parquet"
+    return _parquet_parts(location, rows) if parquet else csv_parts(Path(path), rows)
 
 
-def _dataset(found: Found, lazy: bool) -> xr.Dataset:
-    import xarray as xr
-
-    # Without dask what is lazy is at least not read before it is looked at.
-    chunks: Any = {} if lazy and find_spec("dask") else None
-    engine = None if found.kind == "zarr" else _engine(Path(found.address))
-    refuse_beyond_memory(found, lazy=lazy)
-    if engine is None:
-        dataset = xr.open_zarr(found.address, chunks=chunks, consolidated=False)
+def _dataset(location: Location, lazy: bool) -> xr.Dataset:
+    if location.kind == "zarr":
+        how: dict[str, Any] = {"engine": "zarr", "consolidated": False}
     else:
-        dataset = xr.open_dataset(Path(found.address), engine=engine, chunks=chunks)
+        how = {"engine": _engine(Path(location.address))}
+    refuse_beyond_memory(location, lazy=lazy)
+    # Without dask a lazy dataset is at least not read before it is used.
+    chunks: Any = {} if lazy and find_spec("dask") else None
+    dataset = xr.open_dataset(location.address, chunks=chunks, **how)
     if not dataset.variables:
         dataset.close()
-        raise FileError(f"{found.address} has no variables outside of groups: save them at top.")
+        raise FileError(f"{location.address} has no variables outside of groups: save them at top.")
     if lazy:
         return dataset
     with dataset:
@@ -90,124 +85,133 @@ def _dataset(found: Found, lazy: bool) -> xr.Dataset:
 
 
 def _engine(path: Path) -> Any:
-    """What opens a NetCDF file."""
+    """Return the engine that opens a NetCDF file."""
     if begins(path, b"CDF\5"):
         raise FileError(f"{path} is NetCDF of the kind CDF-5: convert it with nccopy -k nc4.")
     if begins(path, b"CDF"):
         return "scipy"
-    _check_hdf5(path)
+    with h5py.File(path) as file:  # raises an error if it is damaged; h5netcdf would raise two
+        list(file.values())
     return "h5netcdf"
 
 
-def _check_hdf5(path: Path) -> None:
-    """An error if the file is damaged, which h5netcdf would trip over again as it is cleared up."""
-    import h5py  # type: ignore[import-untyped]
-
-    with h5py.File(path) as file:
-        list(file.values())
-
-
-def _table(
-    found: Found, text: Callable[[str], bool]
-) -> Callable[[int | None, dict[str, Any]], Iterator[pd.DataFrame]]:
-    """A table, as a function that reads it in parts and with the types that it is given."""
-    if found.kind == "parquet":
-        return partial(_parquet_parts, found)
-    path = Path(found.address)
-    return partial(_csv_parts, path, *layout_of(path), text)
-
-
-def _parquet_parts(found: Found, rows: int | None, types: dict[str, Any]) -> Iterator[pd.DataFrame]:
-    names, empty = list[str](), True
+def _parquet_parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
+    """Yield the files of a table in parts of so many rows; if None, each file as a whole."""
+    schema, count = _common_schema(location)
+    if not count:
+        raise FileError(f"{location.address} has columns but no rows: there is nothing to use.")
     if rows is None:
-        refuse_beyond_memory(found)
-    for name in found.files:
-        with told("read", name), found.reading(name) as file:
-            here = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
-            check_names(name, here)
-            names = names or here
-            if differ := sorted({*names} ^ {*here}):
-                raise FileError(
-                    f"{name} and {found.files[0]} differ in column {differ[0]!r}: write all files "
-                    "with the same columns."
-                )
-            start = 0
+        in_blocks = ", or read it block by block (zigp fit --stream)"
+        refuse_large(location.address, dict.fromkeys(schema.names, _CELL * count), in_blocks)
+    for name in location.files:
+        start = 0
+        with file_errors("read", name), location.parquet(name) as file:
             for batch in [file.read()] if rows is None else file.iter_batches(batch_size=rows):
-                part = batch.to_pandas(ignore_metadata=True, date_as_object=False)[names]
+                part = (
+                    pa.table(batch)
+                    .select(schema.names)
+                    .cast(schema)
+                    .to_pandas(
+                        ignore_metadata=True, date_as_object=False, types_mapper=_NULLABLE.get
+                    )
+                )
                 part.index += start
+                part.attrs.update(file=name)
                 start += len(part)
                 if len(part):
-                    empty = False
-                    yield _tidy(part, file=name).astype(types)
-    if empty:
-        raise FileError(f"{found.address} has columns but no rows: there is nothing to use.")
+                    yield part
 
 
-def _csv_parts(
-    path: Path,
-    layout: dict[str, Any],
-    count: int,
-    text: Callable[[str], bool],
-    rows: int | None,
-    types: dict[str, Any],
-) -> Iterator[pd.DataFrame]:
-    import pandas as pd
+def _common_schema(location: Location) -> tuple[Any, int]:
+    """Return the names and types of a table's columns, common to its files, and count its rows."""
+    schemas, count = list[Any](), 0
+    for name in location.files:
+        with file_errors("read", name), location.parquet(name) as file:
+            names = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
+            check_names(name, names)
+            schemas.append(pa.schema([file.schema_arrow.field(n) for n in names]))
+            count += file.metadata.num_rows
+        if differ := sorted({*names} ^ {*schemas[0].names}):
+            raise FileError(
+                f"{name} and {location.files[0]} differ in column {differ[0]!r}: write all files "
+                "with the same columns."
+            )
+    try:
+        return pa.unify_schemas(schemas, promote_options="permissive"), count
+    except pa.ArrowTypeError as error:
+        raise FileError(
+            f"{location.address}: {error}. Write all files with the same types."
+        ) from error
 
-    kept = [name for name in layout["names"] if text(name)]
-    if rows is None:
-        refuse_many_rows(str(path), layout["names"], count)
-    with told("read", path), unpacked(path) as file:
-        reader = pd.read_csv(
-            file,
-            **layout,
-            header=0,
-            index_col=False,
-            dtype=types | dict.fromkeys(kept, str),
-            chunksize=rows or sys.maxsize,
-            encoding="utf-8-sig",
-            keep_default_na=False,
-            na_values={name: MISSING for name in layout["names"] if name not in kept},
-            skipinitialspace=True,
-            low_memory=False,
+
+# ---------------------------------------------------------------------------------------------
+# Sizes. Cells that were never written, and values that repeat, take hardly any room in a file: one
+# of a few KB can be of any size when it is read.
+
+
+def refuse_large(address: str, sizes: Mapping[str, int], advice: str = "") -> None:
+    """Raise an error if columns, or arrays, of so many bytes do not fit into memory together."""
+    if (total := sum(sizes.values())) > (room := _room()):
+        name = max(sizes, key=lambda name: sizes[name])
+        raise FileError(
+            f"{address} takes {_giga(total)} GB or more, of which {_giga(sizes[name])} GB in "
+            f"{name!r}; {_giga(room)} GB is the most that is read at once on this machine. Check "
+            f"whether it is meant to be so large, or cut out a part{advice}."
         )
-        with reader:
-            for part in reader:
-                yield _tidy(part, file=str(path), decimal=layout["decimal"])
 
 
-def _tidy(part: pd.DataFrame, **source: str) -> pd.DataFrame:
-    """The part, which knows its source, with gaps among truths in a type of their own."""
-    from pandas.api.types import infer_dtype
-
-    objects = [name for name, dtype in part.dtypes.items() if dtype == "object"]
-    truths = [name for name in objects if infer_dtype(part[name]) == "boolean"]
-    part = part.astype(dict.fromkeys(truths, "boolean"))
-    part.attrs.update(source)
-    return part
-
-
-def _types(parts: Iterable[pd.DataFrame]) -> dict[str, Any]:
-    """The types that columns have over all parts, as if they were read at once."""
-    found: dict[str, list[Any]] = {}
-    gaps: set[str] = set()
-    for part in parts:
-        missing = part.isna()
-        gaps.update(part.columns[missing.any()])
-        for name in part.columns[~missing.all()]:
-            found.setdefault(name, []).append(part[name].dtype)
-    return {name: _common(types, name in gaps) for name, types in found.items()}
+def refuse_beyond_memory(location: Location, *, lazy: bool = False) -> None:
+    """Raise an error if a lattice does not fit into memory; of a lazy one, its axes."""
+    sizes = {
+        name: prod(shape) * width
+        for name, (shape, width) in _arrays(location).items()
+        if not lazy or len(shape) == 1
+    }
+    in_blocks = ", or read it block by block (zigp fit --stream)"
+    refuse_large(location.address, sizes, in_blocks * (location.kind == "zarr" and not lazy))
 
 
-def _common(types: list[Any], gaps: bool) -> Any:
-    import pandas as pd
+def refuse_many_chunks(address: str, count: int) -> None:
+    if count > _MOST_CHUNKS:
+        raise FileError(
+            f"{address} claims {count:.3g} chunks, more than can be kept track of: save it in "
+            "fewer and larger ones."
+        )
 
-    kinds = {dtype.kind for dtype in types}
-    if kinds == {"b"}:
-        return "boolean" if gaps else "bool"
-    if kinds <= set("iuf"):
-        common = np.result_type(*types)
-        return np.dtype(float) if gaps and common.kind in "iu" else common
-    if isinstance(types[0], pd.CategoricalDtype):
-        levels = dict.fromkeys(level for dtype in types for level in dtype.categories)
-        return pd.CategoricalDtype(list(levels), types[0].ordered)
-    return types[0] if len(set(types)) == 1 else str
+
+def refuse_large_chunks(address: str, held: int) -> None:
+    """Raise an error if a chunk takes more memory, while it is read, than there is."""
+    if held > (room := _room()):
+        raise FileError(
+            f"{address} has a chunk that takes {_giga(held)} GB while it is read; {_giga(room)} GB "
+            "is the most that is read at once on this machine. Save it in smaller chunks."
+        )
+
+
+def _arrays(location: Location) -> dict[str, tuple[tuple[int, ...], int]]:
+    """Return the shape, and the bytes of a cell, of each array at the top of a lattice."""
+    if location.kind == "zarr":
+        import zarr
+
+        arrays = zarr.open_group(location.address, mode="r").arrays()
+        return {name: (one.shape, one.dtype.itemsize) for name, one in arrays}
+    if begins(Path(location.address), b"CDF"):  # in which every cell takes its room
+        return {}
+    with h5py.File(location.address) as file:
+        return {
+            name: (one.shape, one.dtype.itemsize)
+            for name, one in file.items()
+            if isinstance(one, h5py.Dataset) and one.shape is not None
+        }
+
+
+def _room() -> float:
+    """Return the bytes that data may take, a share of the machine's memory, if it is known."""
+    try:
+        return _SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return float("inf")
+
+
+def _giga(size: float) -> str:
+    return f"{size / 1e9:.3g}"

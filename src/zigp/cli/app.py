@@ -1,0 +1,162 @@
+"""The `zigp` command: its subcommands, signals, warnings and errors."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from zigp.cli.errors import ADVICE, EXPECTED, ran_out
+from zigp.cli.printing import plain
+from zigp.runtime.interrupts import StopRequest
+
+# Each is a function in the module of the same name, which begins its docstring with this sentence.
+COMMANDS = {
+    "fit": "Fit a model to a table or a lattice.",
+    "predict": "Predict at the rows of a table or the cells of a lattice.",
+    "evaluate": "Compare models by their predictions of held-out rows.",
+    "simulate": "Simulate rain at stations, or draw from a model.",
+    "info": "Describe a model file.",
+    "report": "Write a report on a model and its data.",
+    "demo": "Fit, score and draw simulated rain.",
+    "reproduce": "Run the paper's experiments.",
+}
+
+
+class OnDemand(TyperGroup):
+    """Commands whose modules are imported when they are run, so that --help answers at once."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[Any, Any, list[str]]:
+        name, listed, rest = super().resolve_command(ctx, args)
+        return name, listed and loaded(str(name)), rest
+
+
+def loaded(name: str) -> Any:
+    """Return a command with its options, from its module."""
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(getattr(import_module(f"zigp.cli.{name}"), name))
+    return typer.main.get_command(single)
+
+
+app = typer.Typer(
+    cls=OnDemand,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _listed() -> None:
+    """Stand for a command in the help."""
+
+
+for _name, _summary in COMMANDS.items():
+    app.command(_name, help=_summary)(_listed)
+
+
+def _print_version(given: bool) -> None:
+    if given:
+        typer.echo(f"zigp {version('zigp')}")
+        raise typer.Exit
+
+
+@app.callback()
+def zigp(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Zero-inflated Gaussian processes: regression where most observations are exactly zero."""
+
+
+def main() -> None:
+    """Run the `zigp` command. Errors are one sentence on stderr, never a traceback."""
+    _cache_compiled_programs()
+    try:
+        with _signals_raise(), _warnings_on_one_line():
+            app()
+    except StopRequest as stop:
+        print("Interrupted.", file=sys.stderr)
+        sys.exit(stop.code)
+    except BrokenPipeError:  # the reader of our output has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except Exception as error:
+        if "--debug" in sys.argv:
+            raise
+        sys.exit(_sentence(error))
+
+
+@contextmanager
+def _signals_raise() -> Iterator[None]:
+    """Raise Ctrl-C and requests to end as an error, so that no file is left half-written.
+
+    Ignored signals stay ignored: under nohup a command continues when its terminal closes.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        raise StopRequest(number)
+
+    ending = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    heeded = [number for number in ending if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, stop) for number in heeded}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _warnings_on_one_line() -> Iterator[None]:
+    """Show warnings without the place in the code that they come from."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_: f"{_line(str(message))}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
+
+
+def _line(text: str) -> str:
+    return plain(" ".join(text.split()))
+
+
+def _sentence(error: Exception) -> str:
+    """Return an error as a line of text; system errors with the file they are about."""
+    said = _line(str(error)) or f"{type(error).__name__}."
+    if isinstance(error, OSError) and error.strerror:
+        said = plain(
+            f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
+        )
+    if isinstance(error, EXPECTED):
+        return said
+    if ran_out(error):
+        return ADVICE
+    return (
+        f"This should not have happened: {type(error).__name__}: {said} Run it again with --debug, "
+        "and report what that shows."
+    )
+
+
+def _cache_compiled_programs() -> None:
+    """Keep compiled programs between runs, unless JAX has been told where.
+
+    Not those of `reproduce`: jaxlib has crashed in writing them from processes that compile much.
+    """
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ and "reproduce" not in sys.argv[1:2]:
+        import pooch
+
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = str(pooch.os_cache("zigp") / "compiled")
+        os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")

@@ -1,0 +1,146 @@
+"""`zigp evaluate`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from sklearn.model_selection import KFold
+
+from zigp.cli.data import ColumnRoles, Data, read_data
+from zigp.cli.estimators import MODELS, grouped, new_estimator
+from zigp.cli.options import (
+    DATA,
+    Category,
+    Config,
+    Debug,
+    Device,
+    Inputs,
+    OnDevice,
+    Quiet,
+    Space,
+    Target,
+    Time,
+    listed,
+    positive,
+    use_device,
+    with_settings,
+)
+from zigp.cli.printing import print_scores, tell
+from zigp.data.grids import as_cells, is_lattice
+from zigp.diagnostics.scores import amount_scores
+from zigp.diagnostics.validation import cross_check, folds
+from zigp.estimators.families import resolution_of
+
+_MODELS = ("zero", "gp", "hurdle", "zigp")
+_SHOWN = ("rmse", "mae", "f1", "accuracy", "nlpd", "crps", "coverage90")
+
+
+@with_settings(MODELS.values(), "model", "training")
+def evaluate(
+    context: typer.Context,
+    data: Annotated[Path, typer.Argument(help=DATA)],
+    target: Target,
+    settings: Mapping[str, Any],
+    space: Space = None,
+    time: Time = None,
+    inputs: Inputs = None,
+    category: Category = None,
+    models: Annotated[str, typer.Option(help="Any of zero,gp,hurdle,zigp.")] = "zero,gp,zigp",
+    cv: Annotated[int, typer.Option(help="Number of folds.", min=2)] = 5,
+    cv_random: Annotated[
+        bool, typer.Option("--cv-random", help="Random rows, not stretches of time or regions.")
+    ] = False,
+    resolution: Annotated[
+        float | None, typer.Option(help="Step in which the target is recorded.", callback=positive)
+    ] = None,
+    device: OnDevice = Device.auto,
+    as_json: Annotated[bool, typer.Option("--json", help="Print all scores as JSON.")] = False,
+    config: Config = None,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Compare models by their predictions of held-out rows.
+
+    Folds are stretches of time if --time is given, regions if only --space is, and random rows
+    otherwise.
+
+    Example: zigp evaluate rain.csv --target rain_mm --space lat,lon --time hour --cv 5
+    """
+    use_device(device)
+    names, columns = list(dict.fromkeys(listed(models))), ColumnRoles.of(context.params)
+    if not names:
+        raise ValueError(f"--models names none. Choose from {', '.join(_MODELS)}.")
+    if unknown := [name for name in names if name not in _MODELS]:
+        raise ValueError(f"There is no model {unknown[0]!r}. Choose from {', '.join(_MODELS)}.")
+    rows = _as_rows(read_data(data, columns), columns)
+    step = resolution or resolution_of(rows.y)
+    by, splits = _folds(rows.X, columns, cv, cv_random)
+    tell(*rows.notes, f"{cv} folds of {by}; resolution {step:g}.", quiet=quiet)
+    scored: list[dict[str, Any]] = []
+    for name in names:
+        for fold, split in enumerate(splits):
+            found = _scores(name, columns, settings, rows, split, step)
+            scored.append({"model": name, "fold": fold} | found)
+            shown = ", ".join(f"{score} {found[score]:.3f}" for score in _SHOWN if score in found)
+            tell(f"{name}, fold {fold + 1} of {cv}: {shown}", quiet=quiet)
+    if as_json:
+        report = {"data": str(data), "folds_by": by, "resolution": step, "rows": scored}
+        typer.echo(json.dumps(report, indent=2))
+    else:
+        means = {
+            name: {
+                score: float(np.mean([s.get(score, np.nan) for s in scored if s["model"] == name]))
+                for score in _SHOWN
+            }
+            for name in names
+        }
+        print_scores(means)
+
+
+def _as_rows(data: Data, columns: ColumnRoles) -> Data:
+    """Return a lattice as the table of its cells, which can be split into folds."""
+    if not is_lattice(data.X):
+        return data
+    cells = as_cells(data.X, data.y, exposure=columns.exposure)
+    return Data(cells.X, cells.y, data.notes, cells.groups)
+
+
+def _folds(
+    X: Any, columns: ColumnRoles, count: int, at_random: bool
+) -> tuple[str, Sequence[tuple[np.ndarray, np.ndarray]]]:
+    """Return what folds consist of, and the rows to train on and to score for each."""
+    by, along, what = "random rows", list(X.columns), "rows"
+    if columns.time and not at_random:
+        by, along, what = "stretches of time", [columns.time], "times"
+    elif columns.space and not at_random:
+        by, along, what = "regions", list(columns.space), "places"
+    places = len(X) if what == "rows" else len(X[along].drop_duplicates())
+    if places < count:
+        raise ValueError(f"{places:,} {what} cannot be split into {count} folds: lower --cv.")
+    if what == "rows":
+        return by, list(KFold(count, shuffle=True, random_state=0).split(X))
+    return by, folds(X, "time" if columns.time else "space", along, count)
+
+
+def _scores(
+    name: str,
+    columns: ColumnRoles,
+    settings: Mapping[str, Any],
+    rows: Data,
+    split: tuple[np.ndarray, np.ndarray],
+    resolution: float,
+) -> dict[str, float]:
+    """Return the scores of a model on one fold, without the options of other models."""
+    if name == "zero":
+        y = rows.y[split[1]]
+        return {"test_rows": float(len(y))} | amount_scores(y, np.zeros_like(y), resolution)
+    X = rows.X
+    if name != "zigp" and columns.exposure:
+        X, columns = X.drop(columns=columns.exposure), replace(columns, exposure=None)
+    estimator = grouped(new_estimator(name, columns, settings), columns, replace(rows, X=X))
+    table = cross_check(estimator, X, rows.y, cv=[split], resolution=resolution)
+    return {str(score): float(value) for score, value in table.iloc[0].items()}
