@@ -1,7 +1,5 @@
 """Shapes are checked where they are declared; JAX computes in 64 bits, as in every entry point."""
 
-from __future__ import annotations
-
 import os
 import signal
 import tempfile

@@ -1,7 +1,5 @@
 """The commands fit, predict, evaluate, simulate and info, on files, with sixty mistakes."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """Small fits of every estimator, and every question that a fitted model answers."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

@@ -1,15 +1,12 @@
 """Intervals hold what docs/calibration.md says of them, on the recorded data and on other data."""
 
-from __future__ import annotations
-
 import json
 
 import calibration
 import calibration_page
 import numpy as np
 import pytest
-from calibration import WORLDS, Prior
-from scipy.stats import norm
+from calibration import WORLDS
 
 FAR = 4.0  # chance exceeds so many standard errors once in 16,000 times
 WRITTEN = json.loads(calibration.PATH.read_text())
@@ -66,23 +63,6 @@ def test_a_hundred_fits_to_other_data_cover_what_the_page_says(name):
     errors = np.hypot(tenths[:, 1], before[:, 1])
     assert np.all(np.abs(tenths[:, 0] - before[:, 0]) < FAR * errors)
     assert keeps_the_promise(found["observation"])
-
-
-@pytest.mark.slow
-def test_the_exact_posterior_of_a_single_reading_is_that_of_a_sum_over_a_grid():
-    """The page compares q with this sampler."""
-    from exact_posterior import ExactZeroInflated
-
-    f, g = Prior("matern32", 1.0, sd=1.5), Prior("matern32", 1.0, sd=1.0, mean=0.2)
-    X, y = np.zeros((1, 1)), np.array([1.3])
-    sampler = ExactZeroInflated(f, g, lambda h: 0.4, X, y, np.array([0.2]))
-    draws = np.array(sampler.fit(0, steps=20_000, kept=20_000).gates)[:, 0]
-    grid = np.linspace(-5, 6, 4001)
-    sd = np.sqrt(1.5**2 * norm.cdf(grid) ** 2 + 0.4**2)
-    weight = norm.pdf(grid, 0.2, 1.0) * norm.pdf(1.3, 0.0, sd)
-    mean = np.average(grid, weights=weight)
-    assert draws.mean() == pytest.approx(mean, abs=0.05)
-    assert draws.var() == pytest.approx(np.average((grid - mean) ** 2, weights=weight), abs=0.05)
 
 
 # -- the page -------------------------------------------------------------------------------------

@@ -1,8 +1,5 @@
 """The classifier agrees with a fine sum, with sampling, and with scikit-learn's."""
 
-from __future__ import annotations
-
-import jax
 import numpy as np
 import pytest
 from models_by_hand import bound, kl, marginals, random_latent, random_lattice
@@ -58,14 +55,6 @@ def test_probabilities_classes_and_latent_agree(fitted):
     np.testing.assert_allclose(ndtr(fitted.decision_function(X_NEW)), p[:, 1], atol=1e-10)
 
 
-def test_probabilities_are_calibrated(fitted):
-    X, y = stripes(4000, seed=5)
-    p = fitted.prob_on(X)
-    for low, high in ((0.1, 0.4), (0.4, 0.6), (0.6, 0.9)):
-        inside = (p >= low) & (p < high)
-        assert y[inside].mean() == pytest.approx(p[inside].mean(), abs=0.12)
-
-
 def test_labels_may_be_words(fitted):
     X, y = stripes()
     words = np.where(y == 1, "wet", "dry")
@@ -89,12 +78,3 @@ def test_a_single_class_is_predicted_for_sure(label, p):
 def test_three_classes_are_refused():
     with pytest.raises(ValueError, match="Only binary classification"):
         SparseGPClassifier().fit(stripes(40)[0], np.arange(40) % 3)
-
-
-@pytest.mark.slow
-def test_drawn_labels_are_as_frequent_as_predicted():
-    model, at = gp_classification(random_latent(4)), random_lattice(5, (2, 3))
-    g = model.latents["g"].draw(jax.random.key(0), at, 8000)
-    labels = model.likelihood.observe(jax.random.key(1), model.signal, {"g": g})
-    p = model.likelihood.moments(model.signal, marginals(model, at)).mean
-    np.testing.assert_allclose(labels.mean(axis=0), p, atol=0.03)

@@ -1,7 +1,5 @@
 """Estimators pass scikit-learn's checks and work with its tools."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -87,27 +85,23 @@ def test_sample_weights_count_as_repetitions_in_the_bound(make):
 
 @pytest.mark.slow
 def test_estimators_work_in_pipelines_searches_and_stacks():
+    gp, line = SparseGPRegressor(**FIT), LinearRegression()
     scaled = make_pipeline(StandardScaler(), ZeroInflatedGPRegressor(**FIT))
     assert np.isfinite(cross_val_score(scaled, X, Y, cv=2)).all()
-    search = GridSearchCV(SparseGPRegressor(**FIT), {"kernel": ["matern12", "matern32"]}, cv=2)
-    assert search.fit(X, Y).best_params_["kernel"] in ("matern12", "matern32")
-    logs = TransformedTargetRegressor(
-        SparseGPRegressor(**FIT), func=np.log1p, inverse_func=np.expm1
-    )
+    search = GridSearchCV(gp, {"kernel": ["matern12", "matern32"]}, cv=2).fit(X, Y)
+    assert search.best_params_["kernel"] in ("matern12", "matern32")
+    logs = TransformedTargetRegressor(gp, func=np.log1p, inverse_func=np.expm1)
     assert logs.fit(X, Y).predict(X).shape == (90,)
-    stack = StackingRegressor(
-        [("gp", SparseGPRegressor(**FIT)), ("line", LinearRegression())], LinearRegression(), cv=2
-    )
-    assert stack.fit(X, Y).score(X, Y) > LinearRegression().fit(X, Y).score(X, Y)
+    stack = StackingRegressor([("gp", gp), ("line", line)], line, cv=2).fit(X, Y)
+    assert stack.score(X, Y) > line.fit(X, Y).score(X, Y)
 
 
 @pytest.mark.slow
 def test_metadata_routing_passes_groups_and_sample_weights():
-    groups = (X["a"] // 2).astype(int)
+    params = {"sample_weight": np.ones(90), "groups": (X["a"] // 2).astype(int)}
     with sklearn.config_context(enable_metadata_routing=True):
-        model = SparseGPRegressor(**FIT)
-        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-        params = {"sample_weight": np.ones(90), "groups": groups}
+        model = SparseGPRegressor(**FIT).set_fit_request(sample_weight=True)
+        model.set_score_request(sample_weight=True)
         scores = cross_val_score(model, X, Y, cv=GroupKFold(2), params=params)
     assert scores.shape == (2,)
 
@@ -122,23 +116,20 @@ def test_fitted_models_can_be_pickled_and_used_in_other_processes():
     np.testing.assert_allclose(np.concatenate(parts), model.predict(X), rtol=1e-12)
 
 
-def restart(seed: int) -> GPNetworkRegressor:
+def scores_and_bounds() -> list[np.ndarray]:
+    """Return scores of folds and the bounds of networks, by the backend of joblib."""
     small = {"n_inducing": 5, "steps": 20, "n_restarts": 1}
-    return GPNetworkRegressor(1, random_state=seed, **small).fit(X, np.column_stack([Y, X["b"]]))
+    networks = [GPNetworkRegressor(1, random_state=seed, **small) for seed in range(2)]
+    fits = Parallel()(delayed(one.fit)(X, np.column_stack([Y, X["b"]])) for one in networks)
+    scores = cross_val_score(ZeroInflatedGPRegressor(**FIT), X, Y, cv=2)
+    return [scores, *(fit.bounds_ for fit in fits)]
 
 
 @pytest.mark.slow
 def test_folds_and_restarts_on_a_dask_cluster_agree_with_local_ones():
-    def scores() -> list[np.ndarray]:
-        fits = Parallel()(delayed(restart)(seed) for seed in range(2))
-        return [
-            cross_val_score(ZeroInflatedGPRegressor(**FIT), X, Y, cv=2),
-            *(fit.bounds_ for fit in fits),
-        ]
-
-    alone = found()
+    alone = scores_and_bounds()
     one = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with LocalCluster(host="127.0.0.1", **one) as c, Client(c), parallel_config("dask"):
-        spread = found()
+        spread = scores_and_bounds()
     for here, there in zip(alone, spread, strict=True):
         np.testing.assert_allclose(there, here, rtol=1e-6)

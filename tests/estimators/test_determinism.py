@@ -1,7 +1,5 @@
 """The same data, settings, seed and versions give the same bits; a file says what they were."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

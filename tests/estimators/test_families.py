@@ -1,7 +1,5 @@
 """Likelihoods are chosen, fitted to data of their own kind, and refused for other data."""
 
-from __future__ import annotations
-
 from unittest.mock import Mock
 
 import numpy as np
@@ -65,8 +63,10 @@ TRUTH = {
 
 def test_parameters_of_the_data_are_recovered(fitted):
     family, model, _ = fitted
+    X, y = draw(family, np.random.default_rng(0), 1.0)
     assert model.likelihood_ == family
     assert model.noise_ == pytest.approx(TRUTH[family], rel=0.35)
+    assert model.elbo(X, y) == pytest.approx(model.bounds_[-1], abs=1.0)
 
 
 def test_prediction_intervals_hold_the_stated_share(fitted):
@@ -96,9 +96,9 @@ def test_probabilities_of_zero_and_of_large_amounts_are_calibrated(fitted):
         with pytest.raises(ValueError, match="tol must be positive"):
             model.prob_zero(X)
     else:
-        wet = np.sin(X["x"]) > 0.2
-        assert np.mean(y == 0) == pytest.approx(model.prob_zero(X).mean(), abs=0.03)
-        assert np.mean(y[wet] == 0) == pytest.approx(model.prob_zero(X[wet]).mean(), abs=0.04)
+        for here in (X["x"] > 0, np.sin(X["x"]) > 0.2):
+            zeros = pytest.approx(model.prob_zero(X[here]).mean(), abs=0.04)
+            assert np.mean(y[here] == 0) == zeros
     assert np.mean(y > 3) == pytest.approx(1 - model.prob_below(X, 3.0).mean(), abs=0.03)
 
 
@@ -109,12 +109,6 @@ def test_means_agree_with_the_data_and_with_draws(fitted):
     assert mean.mean() == pytest.approx(y.mean(), abs=chance)
     drawn = model.sample(X[:40], 1500, random_state=0).mean(axis=0)
     assert np.all(np.abs(drawn - mean[:40]) < 6 * sd[:40] / np.sqrt(1500))
-
-
-def test_elbo_is_the_bound_that_training_reached(fitted):
-    family, model, _ = fitted
-    X, y = draw(family, np.random.default_rng(0), 1.0)
-    assert model.elbo(X, y) == pytest.approx(model.bounds_[-1], abs=1.0)
 
 
 @pytest.mark.slow
@@ -149,7 +143,7 @@ COUNTS = np.arange(32) % 4 + 1.0
 UNSUITED = {
     "below zero": (ZeroInflatedGPRegressor(likelihood="hurdle_gamma"), -1.0, 1.0, "y ≥ 0"),
     "no count": (ZeroInflatedGPRegressor(likelihood="auto"), 1.5, 1.0, "whole numbers"),
-    "no effort": (ZeroInflatedGPRegressor(exposure="hours"), 1.0, 0.0, "must be positive"),
+    "no effort": (ZeroInflatedGPRegressor(exposure="hours"), 1.0, 0.0, "must be positive; in row"),
     "another class": (SparseGPClassifier(), 3.0, 1.0, "3.0, which is not among"),
     "no logarithm": (GPNetworkRegressor(1, y_transform="log"), 0.0, 1.0, "outputs above 0"),
 }
@@ -206,7 +200,6 @@ def test_noise_of_the_zeros_stays_above_the_resolution():
     y = np.where(X["x"] > 5, np.round(2 + np.sin(X["x"]), 1), 0.0)
     model = ZeroInflatedGPRegressor(likelihood="gated", inputs="x", n_inducing=20, steps=600)
     assert model.fit(X, y).noise_["off_sd"] >= 0.1 / np.sqrt(12)
-    assert np.isfinite(model.bounds_).all()
 
 
 # -- exposure -------------------------------------------------------------------------------------
@@ -243,12 +236,6 @@ def test_exposures_count_the_same_on_a_lattice_and_in_minibatches():
     assert whole.on_lattice_
     assert whole.bounds_[0] == pytest.approx(batch.bounds_[0], rel=1e-9)
     assert whole.sample(X, 3).shape == (3, 48)
-
-
-def test_exposures_must_be_positive():
-    X = np.column_stack([np.arange(5.0), [1, 2, 0, 1, 1]])
-    with pytest.raises(ValueError, match="Exposures must be positive; in row 2 it is 0"):
-        ZeroInflatedGPRegressor(exposure=1).fit(X, np.arange(5.0))
 
 
 # -- zero or not ----------------------------------------------------------------------------------
@@ -298,11 +285,8 @@ def test_quantiles_of_every_part_average_to_its_mean(fitted):
             model.predict_quantiles(some, levels[::8], of=part).to_numpy()
             for part in ("if_on", "response")
         )
-        numbers = np.stack([if_on, found])
-        np.testing.assert_array_equal(numbers, np.round(numbers))
-        assert np.all(if_on >= found)
+        assert np.all((if_on >= found) & (if_on % 1 == 0) & (found % 1 == 0))
         assert np.all(model.prob_below(some, found) >= levels[::8] - 1e-6)
-        assert np.all(model.prob_below(some, found - 1.0) < levels[::8] + 1e-6)
     else:
         expected |= {"if_on": model.predict_if_on(some), "response": model.predict(some)}
     for part, mean in expected.items():

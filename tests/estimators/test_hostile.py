@@ -1,14 +1,11 @@
 """Files and names with hostile content: nothing of them is run, read, filled or written."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import shlex
 import signal
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -44,12 +41,11 @@ def wide(length: int) -> dict:
     return {"texts": ["x" * length, *[""] * (length - 1)], "object": False}
 
 
-_PLAIN = {"settings": {}, "learned": {}}
 # content: (changes to a model, part of the message)
 HOSTILE = {
     "a function": ({"learned": {"w_": {"is": "os.system", "with": {}}}}, "no class"),
     "a call": ({"learned": {"w_": {"call": "print"}}}, "its content holds"),
-    "a module": ({"learned": {"w_": {"estimator": "antigravity", **_PLAIN}}}, "no estimator"),
+    "a module": ({"learned": {"w_": {"estimator": "antigravity"}}}, "antigravity"),
     "a pickle": ({"learned": {"w_": {"py/reduce": [{"py/type": "os.system"}, ["touch x"]]}}}, ""),
     "a path": ({"learned": {"w_": {"array": "../../../../etc/passwd"}}}, "passwd"),
     "a method": ({"learned": {"predict": "x"}}, ""),
@@ -181,17 +177,12 @@ def test_a_column_of_any_name_is_fitted_saved_loaded_and_described(name, tmp_pat
     assert list(listing(tmp_path)) == ["m.zigp"]
 
 
-_IN_TABLES = [
-    n for n in NAMES if "\0" not in n and n.strip() == n and n not in ("mean", "sd", "lower")
-]
+_TAKEN = ("mean", "sd", "lower", " ", "\xa0", "a\x00b")  # or not kept by a CSV
+_IN_TABLES = [name for name in NAMES if name not in _TAKEN]
 
 
 @pytest.mark.parametrize(
-    "name",
-    [
-        n if i % 8 == 0 else pytest.param(n, marks=pytest.mark.slow)
-        for i, n in enumerate(_IN_TABLES)
-    ],
+    "name", _IN_TABLES[::8] + [pytest.param(n, marks=pytest.mark.slow) for n in _IN_TABLES]
 )
 def test_a_table_with_a_column_of_any_name_is_predicted(name, tmp_path):
     rain().join(pd.Series("=1+1", range(12), name=name)).to_csv(tmp_path / "data.csv", index=False)
@@ -233,7 +224,7 @@ def test_a_file_name_that_is_no_text_is_fitted(tmp_path):
 # -- files with odd content -----------------------------------------------------------------------
 
 _EARLY = pa.array([-(10**11)] * 12, pa.timestamp("s", "UTC"))
-_RAIN = pa.Table.from_pandas(rain(), preserve_index=False).set_column(1, "lon", _EARLY)
+_RAIN = pa.Table.from_pandas(rain()).set_column(1, "lon", _EARLY)
 _WIDE = pd.DataFrame(np.ones((2, 2000)), columns=[f"column {i}" for i in range(2000)])
 EVALUATE = "evaluate data.csv --target rain_mm --config data.toml"
 
@@ -330,13 +321,6 @@ def test_a_line_that_would_fill_the_memory_is_not_read(tmp_path):
     assert answer.said.startswith("data.csv, line 2 has more than 67,108,864 bytes")
 
 
-def test_debug_shows_why_a_model_cannot_be_used(tmp_path):
-    (tmp_path / "m.zigp").write_bytes(forged({"model_": {"float": "nan"}}))
-    with pytest.raises(ValueError, match="is not a model that this zigp can use") as shown:
-        in_process(["info", "m.zigp", "--debug"], tmp_path)
-    assert isinstance(shown.value.__cause__, AttributeError)
-
-
 # -- numbers --------------------------------------------------------------------------------------
 
 
@@ -357,7 +341,7 @@ def test_numbers_that_cannot_be_squared_are_reported(kind, scale, message):
         kind(steps=1).fit(scale[0] * X, scale[1] * y)
 
 
-# -- signals and warnings -------------------------------------------------------------------------
+# -- signals --------------------------------------------------------------------------------------
 
 
 def test_a_signal_that_is_ignored_stays_ignored(tmp_path, monkeypatch):
@@ -371,13 +355,3 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path, monkeypatch):
     finally:
         signal.signal(signal.SIGHUP, before)
     assert hang_up.called
-
-
-def test_warnings_are_lines_without_a_place_in_the_code(tmp_path, monkeypatch):
-    def warn(path):
-        warnings.warn("Half of it\nis missing.", UserWarning, stacklevel=1)
-        return load(path)
-
-    monkeypatch.setattr(zigp, "load", warn)
-    put_model(tmp_path)
-    assert in_process(["info", "ready.zigp"], tmp_path).said == "Half of it is missing.\n"

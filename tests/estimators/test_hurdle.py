@@ -1,7 +1,5 @@
 """A hurdle is a classifier and a regression, and combines their distributions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -82,8 +80,7 @@ def test_draws_are_as_often_zero_and_as_large_as_predicted(fitted):
 
 def test_elbo_is_the_sum_of_the_bounds_of_both_parts(fitted):
     X, y = bumps()
-    on = y > 0
-    gate, amount = fitted.parts_.values()
+    on, (gate, amount) = y > 0, fitted.parts_.values()
     assert fitted.elbo(X, y) == pytest.approx(gate.elbo(X, on * 1) + amount.elbo(X[on], y[on]))
     zeros = fitted.elbo(X[:3], np.zeros(3))
     assert zeros == pytest.approx(gate.elbo(X[:3], np.zeros(3, int)))
@@ -120,11 +117,6 @@ def test_a_classifier_that_predicts_only_zeros_warns():
 def test_unknown_choices_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         HurdleGPRegressor(**settings).fit(*bumps(20))
-
-
-def test_a_resolution_must_be_positive(fitted):
-    with pytest.raises(ValueError, match="tol must be positive"):
-        fitted.prob_zero(X_NEW, -1.0)
 
 
 @pytest.mark.slow

@@ -1,6 +1,4 @@
-"""The table in docs/input.md, line by line, for both estimators."""
-
-from __future__ import annotations
+"""Unusual input is fitted or refused as the first table of docs/input.md says."""
 
 from pathlib import Path
 
@@ -11,7 +9,6 @@ import pytest
 from zigp import SparseGPRegressor, ZeroInflatedGPRegressor
 
 ESTIMATORS = [ZeroInflatedGPRegressor, SparseGPRegressor]
-TABLE = Path(__file__).parents[2] / "docs" / "input.md"
 
 X = np.linspace(0, 5, 30)[:, None]
 Y = np.where(X[:, 0] > 2.5, np.sin(X[:, 0]), 0.0)
@@ -70,19 +67,16 @@ FITS = {
     ),
 }  # fmt: skip
 
-# Of sizes that no other has: programs of their own are compiled for them. Those of the
-# zero-inflated model take long.
+# Sizes that no other input has compile programs of their own, as does the zero-inflated model.
 OTHER_SIZES = {
     "a constant column in X", "a column of levels", "fewer rows than inducing points",
     "the same row many times", "one row", "a column of times",
 }  # fmt: skip
 
-AT_PREDICTION = "another number of columns in predict"
-
 
 @pytest.mark.parametrize("estimator", ESTIMATORS)
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors_say_what_is_wrong(estimator, name):
+def test_errors_are_raised_as_the_table_says(estimator, name):
     inputs, y, weight, message = ERRORS[name]
     with pytest.raises(ValueError, match=message):
         estimator(steps=1).fit(inputs, y, sample_weight=weight)
@@ -106,8 +100,7 @@ def test_fits_predict_what_the_table_says(estimator, name):
     np.testing.assert_allclose(mean, expected, atol=tolerance)
     assert np.all(np.isfinite(sd) & (sd > 0))
     if name == "y all zero":
-        noise = model.noise_["off_sd"] if estimator is ZeroInflatedGPRegressor else model.noise_sd_
-        assert noise < 0.05
+        assert np.all(sd < 0.1)
     if name == "fewer rows than inducing points":
         assert np.shape(model.model_.latents["f"].q_mean) == (5,)
 
@@ -120,10 +113,8 @@ def test_another_number_of_columns_is_refused(estimator):
 
 
 def test_the_table_lists_what_is_tested():
-    page = TABLE.read_text().partition("\n## ")[0]
+    page = (Path(__file__).parents[2] / "docs" / "input.md").read_text().partition("\n## ")[0]
     lines = [line.split("|")[1:4] for line in page.splitlines() if line[:1] == "|"]
     listed = {name.strip(): outcome.strip() for name, outcome, _ in lines[2:]}
-    expected = (
-        dict.fromkeys(ERRORS, "error") | dict.fromkeys(FITS, "fit") | {AT_PREDICTION: "error"}
-    )
-    assert listed == expected
+    errors = dict.fromkeys([*ERRORS, "another number of columns in predict"], "error")
+    assert listed == errors | dict.fromkeys(FITS, "fit")

@@ -1,10 +1,9 @@
 """Networks predict several outputs together, in the units of each."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
 from zigp import GPNetworkRegressor, load
@@ -102,21 +101,11 @@ def test_known_outputs_improve_the_prediction_of_the_others():
     alone, sd_alone = model.predict(X[150:], return_std=True)
     given, sd_given = model.predict(X[150:], return_std=True, known=missing[150:])
     np.testing.assert_array_equal(given[:, 0], Y[150:, 0])
-    error = np.std(given[:, 1] - truth)
-    assert error < 0.3 * np.std(alone[:, 1] - truth)
-    assert error < 2 * np.mean(sd_given[:, 1]) < 0.8 * np.mean(sd_alone[:, 1])
-    filled = network.fit(X, missing).impute(X, missing)
-    assert np.std(filled[150:, 1] - truth) < 0.3 * np.std(alone[:, 1] - truth)
+    filled = clone(network).fit(X, missing).impute(X, missing)
     np.testing.assert_array_equal(filled[:150], Y[:150])
-
-
-@pytest.mark.slow
-def test_missing_outputs_are_predicted():
-    X, Y = two_outputs(200)
-    Y[100:, 1] = np.nan
-    model = GPNetworkRegressor(1, **{**FAST, "steps": 200, "n_restarts": 3}).fit(X, Y)
-    assert np.abs((model.predict(X_NEW) - TRUE) / [20, 0.5]).max() < 0.3
-    assert np.isfinite(model.elbo(X, Y))
+    errors = [np.std(one[:, 1] - truth) for one in (given, filled[150:], alone)]
+    assert max(errors[:2]) < 0.3 * errors[2]
+    assert errors[0] < 2 * np.mean(sd_given[:, 1]) < 0.8 * np.mean(sd_alone[:, 1])
 
 
 @pytest.mark.slow
@@ -147,9 +136,6 @@ def test_a_transform_keeps_quantiles_and_bounds_consistent():
     np.testing.assert_allclose(model.predict_quantiles(X_NEW, 0.9), quantiles, rtol=1e-9)
     expected = plain.elbo(X, np.log(Y)) - np.log(Y).sum()
     assert model.elbo(X, Y) == pytest.approx(expected, rel=1e-9)
-    middle = float(np.median(Y))
-    below = plain.prob_below(X_NEW, np.log(middle))
-    np.testing.assert_allclose(model.prob_below(X_NEW, middle), below, atol=1e-9)
 
 
 @pytest.mark.slow
@@ -170,7 +156,7 @@ def test_every_choice_of_settings_fits(settings):
 
 
 @pytest.mark.slow
-def test_a_network_on_a_lattice():
+def test_a_lattice_with_missing_outputs_is_fitted():
     rng = np.random.default_rng(0)
     sites, hours = rng.uniform(0, 4, (6, 2)), np.arange(20.0)
     s, h = np.divmod(np.arange(120), 20)
@@ -178,9 +164,8 @@ def test_a_network_on_a_lattice():
     f = np.sin(hours[h] / 3) * (1 + sites[s, 0])
     Y = np.column_stack([f, 1 - f]) + 0.05 * rng.normal(size=(120, 2))
     Y[::7, 0] = np.nan
-    model = GPNetworkRegressor(
-        1, column_groups=[[0, 1], [2]], n_inducing=[6, 8], n_restarts=2, steps=400
-    ).fit(X, Y)
+    settings = {"column_groups": [[0, 1], [2]], "n_inducing": [6, 8], "n_restarts": 2}
+    model = GPNetworkRegressor(1, steps=400, **settings).fit(X, Y)
     assert model.on_lattice_
     assert np.sqrt(np.nanmean((model.predict(X) - Y) ** 2)) < 0.4
 

@@ -1,8 +1,7 @@
 """A model file gives back the fitted estimator to the bit, and any other file is refused."""
 
-from __future__ import annotations
-
 import os
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -123,28 +122,22 @@ def test_settings_may_be_numpy_scalars_and_pandas_indexes(tmp_path):
 
 
 def test_saving_keeps_permissions_and_follows_links(saved, tmp_path):
-    path = tmp_path / "m.zigp"
+    path, plain, link = (tmp_path / name for name in ("m.zigp", "plain", "link"))
     saved[0].save(path)
-    plain = tmp_path / "plain"
     plain.touch()
     assert path.stat().st_mode == plain.stat().st_mode
     path.chmod(0o600)
-    (tmp_path / "link").symlink_to(path)
-    saved[0].save(tmp_path / "link")
+    link.symlink_to(path)
+    saved[0].save(link)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert (tmp_path / "link").is_symlink()
+    assert link.is_symlink()
 
 
 def test_a_failed_write_leaves_the_old_file(saved, tmp_path, monkeypatch):
-    model, path = saved[0], tmp_path / "m.zigp"
-    model.save(path)
-    before = path.read_bytes()
-
-    def full(*args):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
+    saved[0].save(tmp_path / "m.zigp")
+    full = OSError("No space left on device")
+    monkeypatch.setattr(os, "replace", Mock(side_effect=full))
     with pytest.raises(OSError, match="No space left"):
-        zigp.SparseGPRegressor(**SMALL, random_state=1).fit(X, Y).save(path)
-    assert path.read_bytes() == before
+        saved[0].set_params(random_state=1).save(tmp_path / "m.zigp")
+    assert (tmp_path / "m.zigp").read_bytes() == saved[1].read_bytes()
     assert [p.name for p in tmp_path.iterdir()] == ["m.zigp"]

@@ -1,7 +1,5 @@
 """Properties that hold for any input, on the same cases of Hypothesis every time."""
 
-from __future__ import annotations
-
 import csv
 
 import jax
@@ -37,17 +35,14 @@ POINTS = st.lists(st.floats(-9, 9), min_size=1, max_size=4)
 def test_moments_of_products_and_sums_are_those_of_all_pairs(one, other):
     """All pairs of two sets of points are equally likely, so the points are independent."""
     marginals = {
-        name: Moments(jnp.asarray(np.mean(v)), jnp.asarray(np.var(v)))
-        for name, v in (("a", one), ("b", other))
+        name: Moments(jnp.mean(jnp.array(values)), jnp.var(jnp.array(values)))
+        for name, values in (("a", one), ("b", other))
     }
     a, b = Latent("a"), Latent("b")
-    for signal, pairs in (
-        (a * b, np.multiply.outer(one, other)),
-        (a + b, np.add.outer(one, other)),
-    ):
-        found = signal.moments(marginals)
-        np.testing.assert_allclose(found.mean, pairs.mean(), atol=1e-9)
-        np.testing.assert_allclose(found.var, pairs.var(), rtol=1e-9, atol=1e-9)
+    for signal, of_pairs in ((a * b, np.multiply.outer), (a + b, np.add.outer)):
+        found, pairs = signal.moments(marginals), of_pairs(one, other)
+        expected = [pairs.mean(), pairs.var()]
+        np.testing.assert_allclose([found.mean, found.var], expected, rtol=1e-9, atol=1e-9)
 
 
 CELLS = st.floats(allow_nan=False, allow_infinity=False)

@@ -1,7 +1,5 @@
 """How close zigp and its peers came, below the tests' results."""
 
-from __future__ import annotations
-
 import pytest
 
 

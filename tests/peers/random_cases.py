@@ -7,8 +7,6 @@ is carried over:
     m = L⁻¹ (m_u − β) / √v          R = L⁻¹ R_u / √v          with L Lᵀ = K(Z, Z) + jitter
 """
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

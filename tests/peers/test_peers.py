@@ -4,8 +4,6 @@ The peers need another Python than zigp and live in environments of their own: e
 program there, `ask_gpflow.py` and `ask_gpytorch.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
