@@ -1,4 +1,4 @@
-"""What the columns of a table hold, and the numbers that a model reads from them."""
+"""The kinds of columns in a table, and the numbers that a model reads from them."""
 
 from __future__ import annotations
 

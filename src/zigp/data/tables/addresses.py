@@ -1,4 +1,4 @@
-"""What is at a path, or at an address that fsspec knows, by its content."""
+"""Tables and lattices at a path, or at an address that fsspec knows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Location:
 
 
 def locate(source: str | Path) -> Location:
-    """Return what is at a path or an address."""
+    """Return the location of a path or address, whose kind follows from its content."""
     address = str(source)
     with file_errors("read", address):
         if "://" in address:
