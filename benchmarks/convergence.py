@@ -28,7 +28,7 @@ from zigp import GPNetworkRegressor, ZeroInflatedGPRegressor
 from zigp.datasets import load_jura, load_precipitation
 from zigp.experiments.precipitation import INPUTS, SETTINGS, splits
 from zigp.runtime.session import session
-from zigp.training import Settings, train
+from zigp.training import TrainingSettings, train
 
 RATES = (0.02, 0.05, 0.1, 0.2)
 ADAM_STEPS = 3000
@@ -49,16 +49,16 @@ def begun() -> Iterator[dict[str, Any]]:
     """What an estimator would train from, without the training."""
     held: dict[str, Any] = {}
 
-    def instead(model: Any, data: Any, settings: Settings, show: Any, **more: Any) -> None:
-        held.update(model=model, data=data, settings=settings, shift=more["shift"])
+    def instead(models: Any, data: Any, settings: TrainingSettings, show: Any, **more: Any) -> None:
+        held.update(model=models[0], data=data, settings=settings, shift=more["shift"])
         raise InterruptedError
 
-    whole, base.train = base.train, instead
+    whole, base.train_restarts = base.train_restarts, instead
     try:
         with suppress(InterruptedError):
             yield held
     finally:
-        base.train = whole
+        base.train_restarts = whole
 
 
 def cases(folder: Path | None) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -35,7 +35,7 @@ from zigp.models.likelihoods import Gaussian
 from zigp.models.model import Model, zero_inflated_gp
 from zigp.models.objective import bound
 from zigp.runtime.session import session
-from zigp.training import Settings, train
+from zigp.training import TrainingSettings, train
 from zigp.training.natural import natural_sweep
 
 COLUMNS = ((0, 1), (2,))
@@ -276,7 +276,9 @@ def billion() -> dict[str, float]:
     y = jax.block_until_ready(draw(jax.random.key(1)))
     batch = Batch(at, y, jnp.ones(at.shape, "float32"))
     steps = 64
-    settings = Settings(steps=steps, batch_size=stations * hours // steps, tol=0.0, chunk=steps)
+    settings = TrainingSettings(
+        steps=steps, batch_size=stations * hours // steps, tol=0.0, chunk=steps
+    )
     train(model, batch, settings)
     start = time.perf_counter()
     fit = train(model, batch, settings)

@@ -21,7 +21,7 @@ from zigp.gp.latent import LatentGP
 from zigp.models.likelihoods import Gaussian
 from zigp.models.model import gp_regression
 from zigp.runtime.session import session
-from zigp.training import Settings, train
+from zigp.training import TrainingSettings, train
 
 CHUNK, CHUNKS = 20, 3  # the first one warms up
 
@@ -32,7 +32,7 @@ def main(covariance: str) -> None:
     f = LatentGP.create((kernel,), (Z,), ((0, 1, 2),), covariance=covariance)
     model = gp_regression(f, Gaussian.of_variance(0.1))
     data = Batch(Rows(X), y, np.ones(ROWS))
-    settings = Settings(
+    settings = TrainingSettings(
         steps=CHUNK * CHUNKS,
         chunk=CHUNK,
         batch_size=BATCH,

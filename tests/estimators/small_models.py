@@ -72,5 +72,10 @@ QUESTIONS = (
 
 
 def questions(model: BaseEstimator) -> list[tuple[str, dict]]:
-    """Return those questions that a model answers."""
-    return [(method, more) for method, more in QUESTIONS if hasattr(model, method)]
+    """Return those questions that a model answers; networks take no numbers for single rows."""
+    network = hasattr(model, "predict_network")
+    return [
+        (method, more)
+        for method, more in QUESTIONS
+        if hasattr(model, method) and not (network and any(map(np.ndim, more.values())))
+    ]

@@ -6,8 +6,9 @@ import os
 
 import numpy as np
 import pytest
-from fuzz.models import parts_of, signed
-from safetensors.numpy import save_file
+from safetensors.numpy import save as safetensors
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
 from small_models import ESTIMATORS, SMALL, X, Y, fitted, questions
 
 import zigp
@@ -72,9 +73,6 @@ def test_settings_that_a_file_cannot_hold_return_to_their_defaults(tmp_path):
 
 
 def test_unfitted_and_foreign_estimators_are_refused(tmp_path):
-    from sklearn.exceptions import NotFittedError
-    from sklearn.linear_model import LinearRegression
-
     with pytest.raises(NotFittedError):
         zigp.SparseGPRegressor().save(tmp_path / "m.zigp")
     with pytest.raises(TypeError, match="Only zigp's own estimators"):
@@ -82,103 +80,35 @@ def test_unfitted_and_foreign_estimators_are_refused(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-# -- files that are not what they should be -------------------------------------------------------
-
-
-def rewritten(path, out, change):
-    """Write the same file with another header and a digest that agrees with it."""
-    header, outer, data = parts_of(path.read_bytes())
-    change(header, outer)
-    out.write_bytes(signed(header, outer, data))
-    return out
-
-
-def test_a_file_of_a_newer_format_asks_for_a_newer_zigp(saved, tmp_path):
-    def newer(header, outer):
-        header["format"], header["library"] = persistence.FORMAT + 1, "9.9"
-
-    path = rewritten(saved[1], tmp_path / "new.zigp", newer)
-    with pytest.raises(ValueError, match=r"has format 2, written by zigp 9\.9.*newer zigp"):
-        zigp.load(path)
-
-
-@pytest.mark.parametrize("kept", [40, 200, -1])
-def test_a_truncated_file_is_reported_as_cut_short(saved, tmp_path, kept):
-    path = tmp_path / "part.zigp"
-    path.write_bytes(saved[1].read_bytes()[:kept])
-    with pytest.raises(ValueError, match="cut short or changed"):
-        zigp.load(path)
+# -- other files, which test_hostile.py has more of ----------------------------------------------
 
 
 def test_every_shorter_file_is_refused(saved, tmp_path):
     raw, path = saved[1].read_bytes(), tmp_path / "part.zigp"
     for kept in range(0, len(raw), max(len(raw) // 200, 1)):
         path.write_bytes(raw[:kept])
-        with pytest.raises(ValueError, match=r"part\.zigp"):
+        message = "cut short or changed" if kept > 40 else "part"
+        with pytest.raises(ValueError, match=message):
             zigp.load(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"rain", b"PK\x03\x04" + bytes(200), bytes(4096)])
+@pytest.mark.parametrize(
+    "content",
+    [
+        *(b"", b"rain", b"PK\x03\x04" + bytes(200), bytes(4096)),
+        safetensors({"w": np.ones(3)}, metadata={"made": "elsewhere"}),
+    ],
+)
 def test_files_that_are_no_models_are_refused(tmp_path, content):
-    path = tmp_path / "other"
-    path.write_bytes(content)
+    (tmp_path / "other").write_bytes(content)
     with pytest.raises(ValueError, match="is not a zigp model"):
-        zigp.load(path)
+        zigp.load(tmp_path / "other")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="there are no devices to read from")
 def test_a_device_file_is_refused_as_a_model():
-    with pytest.raises(ValueError, match="is not a zigp model"):
-        persistence.load("/dev/zero")
-
-
-def test_safetensors_of_other_programs_are_refused(tmp_path):
-    save_file({"w": np.ones(3)}, tmp_path / "w.safetensors", metadata={"made": "elsewhere"})
-    with pytest.raises(ValueError, match="is not a zigp model"):
-        zigp.load(tmp_path / "w.safetensors")
-
-
-def test_a_header_that_claims_more_than_the_file_holds_is_refused(saved, tmp_path):
-    def claim(header, outer):
-        tensors = [name for name in outer if name != "__metadata__"]
-        last = max(tensors, key=lambda name: outer[name]["data_offsets"])
-        outer[last]["data_offsets"][1] += 8_000_000
-        outer[last]["shape"] = [1_000_000]
-
-    path = rewritten(saved[1], tmp_path / "more.zigp", claim)
-    with pytest.raises(ValueError, match=r"should hold .* bytes by its own header"):
-        zigp.load(path)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda content: content.update(estimator="os.system"), "no estimator 'os.system'"),
-        (lambda content: content["learned"]["model_"].update({"is": "os.system"}), "no class"),
-        (lambda content: content["learned"]["model_"]["with"].pop("latents"), "other fields"),
-        (lambda content: content["learned"].update(y_scale_={"array": "999"}), "999"),
-        (
-            lambda content: content["learned"].update(y_scale_={"call": "print"}),
-            "its content holds",
-        ),
-        (lambda content: content["settings"].update(colour="red"), "colour"),
-        (lambda content: content["learned"].update(y_scale_={"float": "one"}), "one"),
-        (lambda content: content["learned"].update(y_scale_={"dict": [[1]]}), "unpack"),
-    ],
-)
-def test_files_with_unknown_classes_or_values_are_refused(saved, tmp_path, change, message):
-    path = rewritten(saved[1], tmp_path / "bad.zigp", lambda header, _: change(header["content"]))
-    with pytest.raises(ValueError, match=rf"bad\.zigp is damaged: .*{message}"):
-        zigp.load(path)
-
-
-def test_damaged_tensor_offsets_are_reported(saved, tmp_path):
-    def empty_offsets(header, outer):
-        outer["0"]["data_offsets"] = []
-
-    path = rewritten(saved[1], tmp_path / "bad.zigp", empty_offsets)
-    with pytest.raises(ValueError, match=r"bad\.zigp is damaged: its header cannot be read"):
-        zigp.load(path)
+    with pytest.raises(ValueError, match="is not a"):
+        zigp.load("/dev/zero")
 
 
 @pytest.mark.slow

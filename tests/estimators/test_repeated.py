@@ -1,4 +1,4 @@
-"""Long and repeated use: many fits in one process, several processes at once, several threads."""
+"""Many fits in one process, several processes at once, and several threads."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 from zigp import (
     GPNetworkRegressor,
@@ -27,8 +28,7 @@ ZIGP = Path(sys.executable).with_name("zigp")
 _FITS, _WARM_UP = 200, 40
 _MOST_GROWTH = 20  # MiB from the end of the warm-up to the last fit
 
-# One fit after another, of equal shapes: the rows of each are others, and as many as fill the same
-# padded size, and so are the numbers of steps, the rates and the seeds.
+# Fits of equal shapes after padding, with other rows, numbers of rows and steps, rates and seeds.
 MANY_FITS = """
 import ctypes, gc, json, sys
 from pathlib import Path
@@ -79,12 +79,11 @@ def test_two_hundred_fits_take_no_more_memory_and_compile_nothing_new():
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     seen = json.loads(done.stdout.splitlines()[-1])
-    for fits, resident, compiled in seen:
-        print(f"after {fits} fits: {resident} MiB resident, {compiled} programs compiled")
-    assert [fits for fits, _, _ in seen] == list(range(_WARM_UP, _FITS + 1, _WARM_UP))
-    assert len({compiled for _, _, compiled in seen}) == 1
-    assert seen[0][2] > 0
-    assert seen[-1][1] - seen[0][1] < _MOST_GROWTH
+    fits, resident, compiled = zip(*seen, strict=True)
+    assert fits == tuple(range(_WARM_UP, _FITS + 1, _WARM_UP))
+    assert len(set(compiled)) == 1, seen
+    assert compiled[0] > 0
+    assert resident[-1] - resident[0] < _MOST_GROWTH, seen
 
 
 # -- several processes ----------------------------------------------------------------------------
@@ -104,40 +103,28 @@ def fitting(folder: Path, out: str, *more: str) -> subprocess.Popen:
     command += ["--inducing", "10", "--steps", "2000", "--checkpoint-seconds", "0.01", *more]
     cache = {"JAX_COMPILATION_CACHE_DIR": str(folder / "compiled")}
     cache["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    return subprocess.Popen(
-        command,
-        cwd=folder,
-        env=os.environ | cache,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def same_model(one, other) -> None:
-    for a, b in zip(jax.tree.leaves(one.model_), jax.tree.leaves(other.model_), strict=True):
-        np.testing.assert_array_equal(a, b)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    return subprocess.Popen(command, cwd=folder, env=os.environ | cache, **pipes)
 
 
 @pytest.mark.slow
 def test_processes_share_a_cache_and_a_folder(rain):
-    """Both begin with an empty cache and fill it at once; a third reads what they wrote."""
-    both = [fitting(rain, f"{name}.zigp") for name in "ab"]
-    for process in both:
-        said = process.communicate(timeout=300)[0]
-        assert process.returncode == 0, said
-    third = fitting(rain, "c.zigp")
-    said = third.communicate(timeout=300)[0]
-    assert third.returncode == 0, said
-    found = sorted(path.name for path in rain.iterdir())
-    assert found == ["a.zigp", "b.zigp", "c.zigp", "compiled", "rain.csv"]
-    for name in "bc":
-        same_model(load(rain / "a.zigp"), load(rain / f"{name}.zigp"))
+    """Two begin with an empty cache and fill it at once; a third reads what they wrote."""
+    for names in ("ab", "c"):
+        for process in [fitting(rain, f"{name}.zigp") for name in names]:
+            said = process.communicate(timeout=300)[0]
+            assert process.returncode == 0, said
+    left = sorted(path.name for path in rain.iterdir())
+    assert left == ["a.zigp", "b.zigp", "c.zigp", "compiled", "rain.csv"]
+    one, *others = (jax.tree.leaves(load(rain / f"{name}.zigp").model_) for name in "abc")
+    for other in others:
+        for a, b in zip(one, other, strict=True):
+            np.testing.assert_array_equal(a, b)
 
 
 @pytest.mark.slow
 def test_of_two_processes_that_write_one_file_one_is_told_or_the_later_wins(rain):
-    """With one --out, one of two runs at once is refused; whichever file there is, is whole."""
+    """One of two runs at once with one --out is refused; the file that there is, is whole."""
     both = [fitting(rain, "rain.zigp", "--force") for _ in range(2)]
     said = [process.communicate(timeout=300)[0] for process in both]
     codes = sorted(process.returncode for process in both)
@@ -164,10 +151,8 @@ TASKS = [
 
 
 def answered(task):
-    """A fit of one's own, and what it predicts."""
+    """Return what a fit of one's own predicts."""
     model, y = task
-    from sklearn.base import clone
-
     fitted = clone(model).fit(X, y)
     if isinstance(fitted, SparseGPClassifier):
         return fitted.predict_proba(X)
@@ -175,21 +160,12 @@ def answered(task):
 
 
 @pytest.mark.slow
-def test_fits_in_threads_give_what_they_give_one_after_another():
-    tasks = TASKS[:3] * 2
-    apart = [answered(task) for task in tasks[:3]] * 2
-    with ThreadPoolExecutor(4) as threads:
-        together = list(threads.map(answered, tasks))
-    for one, other in zip(apart, together, strict=True):
-        np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.slow
-def test_every_estimator_can_be_fitted_in_threads_that_also_compile():
-    """Threads first, so that they compile at the same time; and four times as many as cores."""
+@pytest.mark.parametrize(("tasks", "times", "workers"), [(TASKS[:3], 2, 4), (TASKS, 3, 8)])
+def test_fits_in_threads_give_what_they_give_one_after_another(tasks, times, workers):
+    """Threads first, so that they compile at the same time."""
     jax.clear_caches()
-    with ThreadPoolExecutor(8) as threads:
-        together = list(threads.map(answered, TASKS * 3))
-    apart = [answered(task) for task in TASKS] * 3
+    with ThreadPoolExecutor(workers) as threads:
+        together = list(threads.map(answered, tasks * times))
+    apart = [answered(task) for task in tasks] * times
     for one, other in zip(apart, together, strict=True):
         np.testing.assert_array_equal(one, other)

@@ -132,7 +132,7 @@ def test_unset_lengthscales_follow_the_data():
         (lambda: Categorical(1.0), "strictly between 0 and 1"),
         (lambda: Matern32([1.0, 2.0, 3.0]).filled(X, 1.0), "3 values of lengthscale for 2"),
         (lambda: Matern32(metric="chordal").filled(X[:, :1], 1.0), "exactly two columns"),
-        (lambda: Matern32().on(2).filled(X, 1.0), "column 2"),
+        (lambda: Matern32().on(2).filled(X, 1.0), "uses column 2"),
     ],
 )
 def test_mistakes_are_named(make, message):

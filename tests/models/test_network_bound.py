@@ -205,7 +205,9 @@ def test_relabelling_latents_changes_nothing(latent_noise):
     swap = lambda family: jax.tree.map(lambda leaf: leaf[::-1], family)  # noqa: E731
     swapped = mapped_families(model, dict.fromkeys(model.latents, swap))
     np.testing.assert_allclose(bound(swapped, batch), bound(model, batch), rtol=1e-11)
-    before, after = (m.likelihood.moments(*m.with_local(batch.at)) for m in (model, swapped))
+    before, after = (
+        m.likelihood.moments(*m.signal_and_marginals(batch.at)) for m in (model, swapped)
+    )
     np.testing.assert_allclose(after.mean, before.mean, atol=1e-11)
     np.testing.assert_allclose(after.var, before.var, atol=1e-11)
 
@@ -401,7 +403,9 @@ def test_latent_noise_is_shared_by_the_outputs_of_a_site():
     """Moments at a new site are those of W (f + e), by Monte Carlo."""
     s = np.array([0.4, 0.7])
     model, batch = random_network(15, latent_noise=s), random_outputs(15)
-    signal, found = eqx.filter_jit(lambda model, at: model.with_local(at))(model, batch.at)
+    signal, found = eqx.filter_jit(lambda model, at: model.signal_and_marginals(at))(
+        model, batch.at
+    )
     rng, n = np.random.default_rng(0), 100_000
     draws = {
         name: np.asarray(m.mean) + np.sqrt(m.var) * rng.normal(size=(n, *m.mean.shape))

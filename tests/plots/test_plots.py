@@ -1,4 +1,4 @@
-"""Pictures show the numbers they are said to show, in the user's names and units."""
+"""Plots show the numbers that they claim to show, with the names and units of the user."""
 
 from __future__ import annotations
 
@@ -45,21 +45,22 @@ def one_input(seed=0):
     return pd.DataFrame({"depth": x}), pd.Series(y, name="catch")
 
 
+def fitted(model, X, y):
+    with session():
+        return model.fit(X, y), X, y
+
+
 @pytest.fixture(scope="module")
 def curve():
     """A zero-inflated fit of one input, and its data."""
-    X, y = one_input()
-    with session():
-        return ZeroInflatedGPRegressor(likelihood="gaussian", **SMALL).fit(X, y), X, y
+    return fitted(ZeroInflatedGPRegressor(likelihood="gaussian", **SMALL), *one_input())
 
 
 @pytest.fixture(scope="module")
 def rain():
     """A fit of rain at stations, and its data."""
-    table = simulate_rain(12, 48)
-    X, y = table[PLACES], table["rain_mm"]
-    with session():
-        return ZeroInflatedGPRegressor(likelihood="gaussian", **SMALL).fit(X, y), X, y
+    table, model = simulate_rain(12, 48), ZeroInflatedGPRegressor(likelihood="gaussian", **SMALL)
+    return fitted(model, table[PLACES], table["rain_mm"])
 
 
 @pytest.fixture(scope="module")
@@ -68,8 +69,7 @@ def network():
     X = pd.DataFrame(rng.uniform(0, 5, (40, 2)), columns=["x", "y"])
     Y = pd.DataFrame(rng.gamma(2.0, size=(40, 3)), columns=["cd", "ni", "zn"])
     Y.loc[::4, "cd"] = np.nan
-    with session():
-        return GPNetworkRegressor(2, n_restarts=2, steps=5, n_inducing=5).fit(X, Y), X, Y
+    return fitted(GPNetworkRegressor(2, n_restarts=2, steps=5, n_inducing=5), X, Y)
 
 
 @pytest.fixture
@@ -78,29 +78,45 @@ def ax():
 
 
 def part(ax, gid):
-    """The one artist on axes that is called so."""
-    (found,) = [one for one in ax.get_children() if one.get_gid() == gid]
-    return found
+    """Return the one artist on axes with a name."""
+    (artist,) = [one for one in ax.get_children() if one.get_gid() == gid]
+    return artist
 
 
 def curves(ax):
     return [line for line in ax.lines if line.get_gid() == "curve"]
 
 
+def legend(ax):
+    return [text.get_text() for text in ax.get_legend().get_texts()]
+
+
+def titles(axes):
+    return [one.get_title(loc="left") for one in axes]
+
+
+def labels(ax):
+    return ax.get_xlabel(), ax.get_ylabel()
+
+
 def colour_bars(ax):
-    """The labels of all colour bars in the figure."""
-    return [
-        one.get_ylabel() or one.get_xlabel()
-        for one in ax.figure.axes
-        if one.get_label() == "<colorbar>"
-    ]
+    """Return the labels of all colour bars in the figure."""
+    bars = [one for one in ax.figure.axes if one.get_label() == "<colorbar>"]
+    return [one.get_ylabel() or one.get_xlabel() for one in bars]
 
 
 def band(collection):
-    """The edges of a filled band at each x: lower, then upper."""
+    """Return the edges of a filled band at each x: lower, then upper."""
     xy = collection.get_paths()[0].vertices
     edges = pd.DataFrame(xy, columns=["x", "edge"]).groupby("x")["edge"]
     return edges.min().to_numpy(), edges.max().to_numpy()
+
+
+def assert_refused(cases):
+    """Check that each call of a function with arguments raises an error with a message."""
+    for draw, arguments, options, message in cases:
+        with pytest.raises(ValueError, match=message):
+            draw(*arguments, **options)
 
 
 # -- one input ----------------------------------------------------------------------------------
@@ -114,18 +130,16 @@ def test_fit_1d_shows_data_signal_and_interval(curve, ax):
     grid = pd.DataFrame({"depth": np.linspace(0, 10, 50)})
     parts, inside = model.predict_components(grid), model.predict_interval(grid, 0.8)
     np.testing.assert_allclose(line.get_ydata(), parts["signal"])
-    (low, high), (lower, upper) = map(band, ax.collections)
-    np.testing.assert_allclose(low, parts["signal"] - 2 * parts["signal_sd"])
-    np.testing.assert_allclose(high, parts["signal"] + 2 * parts["signal_sd"])
-    np.testing.assert_allclose(lower, inside["lower"])
-    np.testing.assert_allclose(upper, inside["upper"])
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("depth", "catch")
-    words = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert words == ["data", "signal ± 2 sd", "80 % interval"]
+    signal, interval = map(band, ax.collections)
+    spread = 2 * parts["signal_sd"]
+    np.testing.assert_allclose(signal, [parts["signal"] - spread, parts["signal"] + spread])
+    np.testing.assert_allclose(interval, inside[["lower", "upper"]].T)
+    assert labels(ax) == ("depth", "catch")
+    assert legend(ax) == ["data", "signal ± 2 sd", "80 % interval"]
 
 
 @pytest.mark.slow
-def test_fit_1d_takes_the_noise_off_plain_regression(curve, ax):
+def test_fit_1d_subtracts_the_noise_of_plain_regression(curve, ax):
     _, X, y = curve
     model = SparseGPRegressor(**SMALL).fit(X, y)
     plots.fit_1d(model, X, level=None, points=50, ax=ax)
@@ -136,43 +150,47 @@ def test_fit_1d_takes_the_noise_off_plain_regression(curve, ax):
 
 
 @pytest.mark.slow
-def test_fit_1d_over_times_keeps_them(ax):
+def test_fits_over_times_have_an_axis_of_times(ax):
     X = pd.DataFrame({"day": pd.date_range("2024-01-01", periods=60, freq="D")})
     y = pd.Series(np.arange(60) // 20, name="count")
     model = ZeroInflatedGPRegressor(likelihood="zip", **SMALL).fit(X, y)
     plots.fit_1d(model, X, y, points=30, ax=ax)
     along = ax.lines[1].get_xdata()
     assert (along[0], along[-1]) == (np.datetime64("2024-01-01"), np.datetime64("2024-02-29"))
-    assert band(ax.collections[0])[0].min() >= 0  # no fewer than none
+    assert band(ax.collections[0])[0].min() >= 0  # counts are not negative
     axes = plots.components_1d(model, X, y, points=30, figure=Figure())
     assert not axes[0, 1].axison  # the signal of log amounts has no kernel
     assert axes[1, 0].get_ylabel() == "log of amount"
 
 
 @pytest.mark.slow
-def test_fit_1d_of_a_hurdle_shows_what_it_predicts(ax):
+def test_a_hurdle_is_drawn_by_its_predictions_and_the_bounds_of_its_parts(ax):
     X, y = one_input()
     hurdle = HurdleGPRegressor(**SMALL).fit(X, np.where(y > 0.5, y, 0.0))
     plots.fit_1d(hurdle, X, points=50, ax=ax)
     grid = pd.DataFrame({"depth": np.linspace(0, 10, 50)})
     np.testing.assert_allclose(ax.lines[0].get_ydata(), hurdle.predict(grid))
-    with pytest.raises(ValueError, match="draw the bounds of its classifier_ and of its regressor"):
-        plots.bound(hurdle, ax=ax)
-    with pytest.raises(ValueError, match="component_maps needs a ZeroInflatedGPRegressor"):
-        plots.component_maps(hurdle, X)
-    with pytest.raises(ValueError, match="fit_1d draws amounts, and SparseGPClassifier predicts"):
-        plots.fit_1d(hurdle.classifier_, X, ax=ax)
+    progress = plots.bound(hurdle, label="A", ax=Figure().subplots())
+    assert legend(progress) == ["A: zero or not", "A: amounts"]
+    for line, fitted in zip(curves(progress), hurdle.parts_.values(), strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), fitted.bounds_)
+    needs = "component_maps needs a ZeroInflatedGPRegressor"
+    classes = "fit_1d draws amounts, and SparseGPClassifier predicts"
+    assert_refused(
+        [
+            (plots.component_maps, (hurdle, X), {}, needs),
+            (plots.fit_1d, (hurdle.classifier_, X), {"ax": ax}, classes),
+        ]
+    )
 
 
 @pytest.mark.slow
-def test_components_1d_shows_every_part_beside_its_kernel(curve):
+def test_components_1d_shows_every_component_and_its_kernel(curve):
     model, X, y = curve
     figure = Figure()
     axes = plots.components_1d(model, X, y, points=40, figure=figure)
-    assert axes.shape == (4, 2)
-    assert all(one.figure is figure for one in axes.flat)
-    grid = pd.DataFrame({"depth": np.linspace(0, 10, 40)})
-    parts = model.predict_components(grid)
+    assert [one.figure for one in axes.flat] == 8 * [figure]
+    parts = model.predict_components(pd.DataFrame({"depth": np.linspace(0, 10, 40)}))
     for row, name in enumerate(("signal", "latent", "gate")):
         np.testing.assert_allclose(axes[row, 0].lines[-1].get_ydata(), parts[name])
     np.testing.assert_array_equal(axes[0, 0].lines[0].get_ydata(), y)
@@ -185,21 +203,22 @@ def test_components_1d_shows_every_part_beside_its_kernel(curve):
     g = axes[3, 0].lines[0].get_ydata()
     np.testing.assert_array_equal(g > 0, parts["gate"] > 0.5)
     low, high = band(axes[2, 0].collections[0])
-    assert low.min() >= 0
-    assert high.max() <= 1
-    assert [one.get_xlabel() for one in axes[-1]] == ["depth", "depth"]
-    assert [one.get_ylabel() for one in axes[:2, 0]] == ["catch", "catch"]
+    assert 0 <= low.min() < high.max() <= 1
+    assert [labels(one)[0] for one in axes[-1]] == ["depth", "depth"]
+    assert [labels(one)[1] for one in axes[:2, 0]] == ["catch", "catch"]
 
 
 @pytest.mark.slow
-def test_one_dimension_is_asked_for(rain, curve, network, ax):
+def test_plots_of_one_input_refuse_others(rain, curve, ax):
     model, X, y = rain
-    with pytest.raises(ValueError, match=r"one input; this one has 3 \(lat, lon, hour\)"):
-        plots.fit_1d(model, X, y, ax=ax)
-    with pytest.raises(ValueError, match=r"components_1d draws a model of one input"):
-        plots.components_1d(model, X, y)
-    with pytest.raises(ValueError, match=r"y has shape \(3,\), but X has 80 rows"):
-        plots.fit_1d(curve[0], curve[1], [1, 2, 3], ax=ax)
+    several = r"one input; this one has 3 \(lat, lon, hour\)"
+    assert_refused(
+        [
+            (plots.fit_1d, (model, X, y), {"ax": ax}, several),
+            (plots.components_1d, (model, X, y), {}, "draws a model of one input"),
+            (plots.fit_1d, (*curve[:2], [1, 2, 3]), {"ax": ax}, r"shape \(3,\), but there are 80"),
+        ]
+    )
     with pytest.raises(NotFittedError):
         plots.fit_1d(ZeroInflatedGPRegressor(), X, y, ax=ax)
 
@@ -216,9 +235,8 @@ def test_scatter_map_colours_amounts_and_greys_zeros(ax):
     np.testing.assert_array_equal(part(ax, "missing").get_offsets(), [[22, 62]])
     wet = part(ax, "values")
     np.testing.assert_array_equal(wet.get_offsets(), [[23, 63], [21, 61]])  # the largest on top
-    np.testing.assert_array_equal(wet.get_array(), [1.0, 2.0])
-    assert wet.norm.vmin == 0
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lon, °E", "lat, °N")
+    np.testing.assert_array_equal([*wet.get_array(), wet.norm.vmin], [1.0, 2.0, 0.0])
+    assert labels(ax) == ("lon, °E", "lat, °N")
     assert ax.get_aspect() == pytest.approx(1 / np.cos(np.deg2rad(61.5)))
     assert colour_bars(ax) == ["rain, mm\n(grey: zero, rings: missing)"]
 
@@ -229,8 +247,7 @@ def test_scatter_map_over_any_two_columns(ax):
     dots = part(ax, "values")
     assert dots.norm.vmin == -dots.norm.vmax  # signed, with white at zero
     assert set(map(tuple, dots.get_offsets())) == {(2, 0), (5, 3), (8, 6), (11, 9)}
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("column 2", "column 0")
-    assert colour_bars(ax) == ["change"]
+    assert (*labels(ax), *colour_bars(ax)) == ("column 2", "column 0", "change")
     plain = Figure().subplots()
     plots.scatter_map(X[:, :2], [0.02, 0, 1, 2], tol=0.05, colorbar=False, ax=plain)
     assert len(part(plain, "zero").get_offsets()) == 2
@@ -238,44 +255,20 @@ def test_scatter_map_over_any_two_columns(ax):
 
 
 @pytest.mark.parametrize(
-    ("how", "message"),
+    ("values", "options", "ends"),
     [
-        ({}, "A map needs two columns of column 0, column 1, column 2"),
-        ({"columns": [0]}, "columns must name two columns, across and up; it names 1"),
-        ({"columns": ["lat", "lon"]}, "no column 'lat'"),
-        ({"columns": (0, 1), "kind": "rainbow"}, "kind must be 'amount', 'signed', 'share' or"),
-        ({"columns": (0, 1), "tol": -1}, "tol must not be negative"),
+        ([*np.zeros(900), *np.linspace(1, 2, 99), 1000.0], {}, (0.0, 11.98, "max")),
+        ([3.0, 4.0, 5.0], {}, (3.0, 4.98, "max")),
+        ([0.0, 0.0, 0.0], {}, (0.0, 1.0, "neither")),
+        ([-1.0, 0.0, 4.0], {"kind": "share"}, (0.0, 1.0, "neither")),
+        ([1.0, 5.0], {"limits": (2.0, 4.0)}, (2.0, 4.0, "both")),
     ],
-    ids=["which", "one", "unnamed", "kind", "tol"],
+    ids=["outlier", "no zeros", "zeros", "share", "limits"],
 )
-def test_maps_say_what_they_need(how, message, ax):
-    with pytest.raises(ValueError, match=message):
-        plots.scatter_map(np.zeros((4, 3)), np.zeros(4), ax=ax, **how)
-    assert not ax.has_data()
-
-
-def test_values_and_places_must_agree(ax):
-    with pytest.raises(ValueError, match=r"values has shape \(3,\), but X has 4 rows"):
-        plots.scatter_map(np.zeros((4, 2)), np.zeros(3), ax=ax)
-    with pytest.raises(ValueError, match="there is only column 0"):
-        plots.scatter_map(np.zeros((4, 1)), np.zeros(4), ax=ax)
-    with pytest.raises(ValueError, match=r"values has shape \(3,\), but X has 4 rows"):
-        plots.time_slices(np.zeros((4, 3)), np.zeros(3), time=2, columns=(0, 1))
-
-
-def test_colours_leave_room_for_outliers_and_zeros():
-    values = np.concatenate([np.zeros(900), np.linspace(1, 2, 99), [1000.0]])
-    scale = colour_scale(values)
-    assert (scale.low, scale.extend) == (0.0, "max")
-    assert scale.high < 20
-    never_zero = colour_scale(np.array([3.0, 4.0, 5.0]))
-    assert never_zero.low == 3.0
-    nothing = colour_scale(np.zeros(3))
-    assert nothing.high > nothing.low
-    assert nothing.zeros(np.zeros(3)).all()
-    assert not colour_scale(np.zeros(3), "share").zeros(np.zeros(3)).any()
-    fixed = colour_scale(np.array([1.0, 5.0]), limits=(2.0, 4.0))
-    assert (fixed.low, fixed.high, fixed.extend) == (2.0, 4.0, "both")
+def test_colours_end_where_most_values_do(values, options, ends):
+    scale = colour_scale(np.array(values), **options)
+    assert (scale.low, scale.extend) == ends[::2]
+    assert scale.high == pytest.approx(ends[1], rel=0.02)
 
 
 def test_lattice_map_shows_cells_with_their_coordinates(ax):
@@ -283,14 +276,13 @@ def test_lattice_map_shows_cells_with_their_coordinates(ax):
     radar[1, 2] = np.nan
     radar[3, 3] = 2.5
     assert plots.lattice_map(radar.transpose("lon", "lat"), ax=ax) is ax  # east is to the right
-    shown = part(ax, "values").get_array()
+    shown, dry = (part(ax, gid).get_array() for gid in ("values", "zero"))
     assert shown.shape == (5, 6)
     wet = np.nan_to_num(radar.values) > 0
     np.testing.assert_array_equal(~np.ma.getmaskarray(shown), wet)
     np.testing.assert_array_equal(shown[wet], radar.values[wet])
-    dry = part(ax, "zero").get_array()
     np.testing.assert_array_equal(~np.ma.getmaskarray(dry), radar.values == 0)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("lon, °E", "lat, °N")
+    assert labels(ax) == ("lon, °E", "lat, °N")
     assert colour_bars(ax) == ["rain_mm, mm\n(grey: zero, white: missing)"]
 
 
@@ -298,17 +290,11 @@ def test_lattice_map_of_an_array_names_its_coordinates(ax):
     values = np.array([[1.0, -2.0, np.nan], [0.0, 4.0, 5.0]])
     hours = pd.Series([0, 6, 12], name="hour")
     plots.lattice_map(values, across=hours, up=["north", "south"], label="gain", ax=ax)
-    assert (ax.get_xlabel(), ax.get_ylabel()) == ("hour", "")
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["north", "south"]
+    names = [text.get_text() for text in ax.get_yticklabels()]
+    assert (*labels(ax), *names) == ("hour", "row", "north", "south")
     np.testing.assert_array_equal(part(ax, "values").get_array().filled(np.nan), values)
     assert colour_bars(ax) == ["gain\n(hatched: missing)"]  # white is a colour here
     assert ax.patch.get_hatch()
-    with pytest.raises(ValueError, match="across has 2 coordinates, but the array has 3 columns"):
-        plots.lattice_map(values, across=[1, 2], ax=ax)
-    with pytest.raises(ValueError, match=r"arrays \[up, across\]; this has shape \(3,\)"):
-        plots.lattice_map(np.zeros(3), ax=ax)
-    with pytest.raises(ValueError, match="two dimensions; this has time, lat, lon"):
-        plots.lattice_map(simulate_rain_grid(2, 3, 3), ax=ax)
 
 
 def test_time_slices_of_a_table_share_their_colours():
@@ -316,15 +302,14 @@ def test_time_slices_of_a_table_share_their_colours():
     figure = Figure()
     X, y = table[PLACES], table["rain_mm"]
     axes = plots.time_slices(X, y, at=[2, 5, 8], ncols=2, figure=figure)
-    assert [one.get_title(loc="left") for one in axes] == ["hour 2", "hour 5", "hour 8"]
-    assert all(one.figure is figure for one in axes)
+    assert titles(axes) == ["hour 2", "hour 5", "hour 8"]
+    assert [one.figure for one in axes] == 3 * [figure]
     for hour, one in zip((2, 5, 8), axes, strict=True):
         now = table[table["hour"] == hour]
         wet = np.sort(now["rain_mm"][now["rain_mm"] > 0])
         np.testing.assert_array_equal(part(one, "values").get_array(), wet)
         assert len(part(one, "zero").get_offsets()) == (now["rain_mm"] == 0).sum()
-    tops = {part(one, "values").norm.vmax for one in axes}
-    assert len(tops) == 1
+    assert len({part(one, "values").norm.vmax for one in axes}) == 1
     assert [one.get_ylabel() for one in axes] == ["lat, °N", "", "lat, °N"]
     assert colour_bars(axes[0]) == ["rain_mm\n(grey: zero)"]
 
@@ -332,101 +317,87 @@ def test_time_slices_of_a_table_share_their_colours():
 def test_time_slices_of_a_lattice_choose_times_evenly():
     radar = simulate_rain_grid(9, 4, 5)
     axes = plots.time_slices(radar, at=3, figure=Figure())
-    said = [one.get_title(loc="left") for one in axes]
-    assert said == ["2018-07-01", "2018-07-01\n04:00", "2018-07-01\n08:00"]
-    last = part(axes[2], "values").get_array()
-    seen = np.nan_to_num(radar.isel(time=8).values)
-    np.testing.assert_array_equal(last.filled(0), seen)
-
-
-@pytest.mark.parametrize(
-    ("X", "how", "message"),
-    [
-        (np.zeros((4, 3)), {"values": np.zeros(4)}, "Which of column 0, column 1, column 2 is the"),
-        (simulate_rain(5, 4)[PLACES], {}, "needs the values to draw beside the table"),
-        (simulate_rain_grid(3, 4, 4), {"at": 0}, "at must be at least 1"),
-        (simulate_rain_grid(3, 4, 4), {"ncols": 0}, "ncols must be at least 1"),
-        (simulate_rain_grid(3, 4, 4).isel(time=0), {}, "two more dimensions; this has lat, lon"),
-        (
-            simulate_rain_grid(3, 4, 4),
-            {"at": ["2019-01-01"]},
-            "nothing at 2019-01-01: times run from 2018-07-01 to 2018-07-01 02:00",
-        ),
-    ],
-    ids=["which", "values", "none", "ncols", "flat", "absent"],
-)
-def test_time_slices_say_what_they_need(X, how, message):
-    with pytest.raises(ValueError, match=message):
-        plots.time_slices(X, figure=Figure(), **how)
+    assert titles(axes) == ["2018-07-01", "2018-07-01\n04:00", "2018-07-01\n08:00"]
+    last, values = part(axes[2], "values").get_array(), radar.isel(time=8).values
+    np.testing.assert_array_equal(last.filled(0), np.nan_to_num(values))
 
 
 def test_component_maps_at_stations(rain):
     model, X, y = rain
     now = X["hour"] == 30
     axes = plots.component_maps(model, X[now], y[now], tol=0.05, figure=Figure())
-    assert [one.get_title(loc="left") for one in axes] == ["observed", "signal", "gate", "latent"]
+    assert titles(axes) == ["observed", "signal", "gate", "latent"]
     parts = model.predict_components(X[now])
     for one, name in zip(axes[2:], ("gate", "latent"), strict=True):
         shown = part(one, "values")
         by_place = dict(zip(map(tuple, shown.get_offsets()), shown.get_array(), strict=True))
         want = dict(zip(zip(X[now]["lon"], X[now]["lat"], strict=True), parts[name], strict=True))
         assert by_place == pytest.approx(want)
-    limits = [part(one, "values").norm for one in axes]
-    assert limits[0].vmax == limits[1].vmax
-    assert (limits[2].vmin, limits[2].vmax) == (0, 1)
-    assert limits[3].vmin == -limits[3].vmax
+    data, signal, gate, latent = (part(one, "values").get_clim() for one in axes)
+    assert (data, gate, latent[0]) == (signal, (0, 1), -latent[1])
     dots = part(axes[1], "values").get_array()
     np.testing.assert_allclose(dots, np.sort(parts["signal"][parts["signal"].abs() > 0.05]))
     assert len(plots.component_maps(model, X[now], figure=Figure())) == 3
     assert "0 off, 1 on" in colour_bars(axes[0])
 
 
-def test_component_maps_say_why_not(rain, curve):
-    model, X, y = rain
-    with pytest.raises(ValueError, match=r"rows at 12 places \(lon, lat\), so a map would hide"):
-        plots.component_maps(model, X, y)
-    now = X["hour"] == 30
-    with pytest.raises(ValueError, match=r"y has shape \(2,\), but X has"):
-        plots.component_maps(model, X[now], [1.0, 2.0])
-    with pytest.raises(ValueError, match="there is only depth"):
-        plots.component_maps(curve[0], curve[1])
-    lattice = xr.DataArray(np.zeros((2, 3)), dims=("lat", "hour"))
-    with pytest.raises(ValueError, match="the lattice has no coordinate 'lon'"):
-        plots.component_maps(model, lattice)
-
-
 def test_component_maps_on_a_lattice_of_stations_and_hours(rain):
     model, X, y = rain
-    table = X.assign(rain=y)
-    stations = X[["lat", "lon"]].drop_duplicates().to_numpy()
-    hours = np.arange(20, 26)
-    seen = [
-        table[(table["lat"] == lat) & (table["lon"] == lon)]
-        .set_index("hour")["rain"]
-        .reindex(hours)
-        .to_numpy()
-        for lat, lon in stations
-    ]
+    stations, hours = X[["lat", "lon"]].drop_duplicates(), np.arange(20, 26)
+    table = X.assign(rain=y).pivot(index="hour", columns=["lat", "lon"], values="rain")
     lattice = xr.DataArray(
-        np.array(seen),
-        coords={
-            "lat": ("station", stations[:, 0]),
-            "lon": ("station", stations[:, 1]),
-            "hour": hours,
-        },
+        table[list(stations.itertuples(index=False, name=None))].reindex(hours).to_numpy().T,
+        coords={name: ("station", stations[name]) for name in stations} | {"hour": hours},
         dims=("station", "hour"),
         name="rain",
         attrs={"units": "mm"},
     )
     axes = plots.component_maps(model, lattice, ncols=1, figure=Figure())
-    row = pd.DataFrame({"lat": stations[3, 0], "lon": stations[3, 1], "hour": hours})
-    gate = part(axes[2], "values").get_array()
-    np.testing.assert_allclose(gate[3], model.prob_on(row))
-    observed = part(axes[0], "values").get_array()
-    wet = np.nan_to_num(lattice.values) > 0
+    row = pd.DataFrame({name: stations[name].iloc[3] for name in stations} | {"hour": hours})
+    np.testing.assert_allclose(part(axes[2], "values").get_array()[3], model.prob_on(row))
+    observed, wet = part(axes[0], "values").get_array(), np.nan_to_num(lattice.values) > 0
     np.testing.assert_array_equal(observed[wet], lattice.values[wet])
-    assert (axes[-1].get_xlabel(), axes[-1].get_ylabel()) == ("hour", "station")
+    assert labels(axes[-1]) == ("hour", "station")
     assert colour_bars(axes[0])[-1] == "rain, mm"
+
+
+def test_maps_refuse_what_they_cannot_draw(rain, curve, ax):
+    model, X, y = rain
+    now = X["hour"] == 30
+    three, radar, on = np.zeros((4, 3)), simulate_rain_grid(3, 4, 4), {"ax": ax}
+    flat = xr.DataArray(np.zeros((2, 3)), dims=("lat", "hour"))
+    places = {"columns": (0, 1), **on}
+    scatter, lattice = plots.scatter_map, plots.lattice_map
+    slices, components = plots.time_slices, plots.component_maps
+    which = "column 0, column 1, column 2"
+    none_then = "nothing at 2019-01-01: times run from 2018-07-01 to 2018-07-01 02:00"
+    hidden = r"rows at 12 places \(lon, lat\), so a map would hide"
+    assert_refused(
+        [
+            (scatter, (three, three[:, 0]), on, f"A map needs two columns of {which}"),
+            (scatter, (three, three[:, 0]), {"columns": [0], **on}, "across and up; it names 1"),
+            (scatter, (three, three[:, 0]), {"columns": ["lat", "lon"]}, "no column 'lat'"),
+            (scatter, (three, three[:, 0]), {"kind": "rainbow", **places}, "kind must be 'amount'"),
+            (scatter, (three, three[:, 0]), {"tol": -1, **places}, "tol must not be negative"),
+            (scatter, (three[:, :2], [1, 2, 3]), on, r"shape \(3,\), but there are 4 rows"),
+            (scatter, (three[:, :1], three[:, 0]), on, "there is only column 0"),
+            (lattice, (three,), {"across": [1, 2]}, "column"),
+            (lattice, ([1, 2, 3],), on, r"arrays \[up, across\]; this has shape \(3,\)"),
+            (lattice, (radar,), on, "two dimensions; this has time, lat, lon"),
+            (slices, (three, [1, 2]), {"time": 2}, r"shape \(2,\), but there are 4 rows"),
+            (slices, (three, three[:, 0]), {}, f"Which of {which} is the time"),
+            (slices, (X,), {}, "needs the values to draw beside the table"),
+            (slices, (radar,), {"at": 0}, "at must be at least 1"),
+            (slices, (radar,), {"ncols": 0}, "ncols must be at least 1"),
+            (slices, (radar[0],), {}, "two more dimensions; this has lat, lon"),
+            (slices, (radar,), {"at": ["2019-01-01"]}, none_then),
+            (components, (model, X, y), {}, hidden),
+            (components, (model, X[now], [1.0, 2.0]), {}, r"shape \(2,\), but there are"),
+            (components, curve[:2], {}, "there is only depth"),
+            (components, (model, flat), {}, "the lattice has no coordinate 'lon'"),
+        ]
+    )
+    assert not ax.has_data()
 
 
 # -- networks -----------------------------------------------------------------------------------
@@ -435,8 +406,7 @@ def test_component_maps_on_a_lattice_of_stations_and_hours(rain):
 @pytest.mark.slow
 def test_network_panels_show_every_latent_weight_support_and_output(network):
     model, X, Y = network
-    figure = Figure()
-    axes = plots.network_panels(model, X, observed=(X, Y), figure=figure)
+    axes = plots.network_panels(model, X, observed=(X, Y), figure=Figure())
     assert axes.shape == (3, 7)  # a latent, two weights, two supports, predicted, observed
     assert not axes[2, 0].axison  # there are three outputs, but two latents
     parts, mean = model.predict_network(X), model.predict(X)
@@ -452,31 +422,27 @@ def test_network_panels_show_every_latent_weight_support_and_output(network):
         np.testing.assert_allclose(np.sort(shown[title].get_array()), np.sort(values))
     assert shown["cd: predicted"].norm.vmax == shown["cd: observed"].norm.vmax
     assert shown["cd: weight 1"].norm.vmin == -shown["cd: weight 1"].norm.vmax
-    assert axes[2, 1].get_xlabel() == "x"
-    assert axes[0, 0].get_ylabel() == "y"
+    assert (axes[2, 1].get_xlabel(), axes[0, 0].get_ylabel()) == ("x", "y")
 
 
 @pytest.mark.slow
-def test_network_panels_show_what_is_asked_for(network):
+def test_network_panels_show_the_chosen_parts(network, curve):
     model, X, _ = network
-    axes = plots.network_panels(
-        model, X, show="support", outputs=["cadmium", "nickel", "zinc"], figure=Figure()
-    )
+    names = ["cadmium", "nickel", "zinc"]
+    axes = plots.network_panels(model, X, show="support", outputs=names, figure=Figure())
     assert axes.shape == (3, 2)
     assert axes[1, 1].get_title(loc="left") == "nickel: support 2"
-    for how, message in (
-        ({"show": ["gates"]}, "show names 'gates'; choose from latents, weights, support"),
-        ({"show": ["observed"]}, "nothing to show"),
-        ({"outputs": ["cd"]}, "outputs names 1 outputs, but the model has 3"),
-        ({"observed": (X, np.zeros((40, 2)))}, r"observed has shape \(40, 2\), but there are 3"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            plots.network_panels(model, X, figure=Figure(), **how)
-
-
-def test_network_panels_are_for_networks(curve):
-    with pytest.raises(ValueError, match="network_panels needs a GPNetworkRegressor"):
-        plots.network_panels(curve[0], curve[1])
+    wrong = (X, np.zeros((40, 2)))
+    draw = plots.network_panels
+    assert_refused(
+        [
+            (draw, (model, X), {"show": ["gates"]}, "show names 'gates'; choose from latents, "),
+            (draw, (model, X), {"show": ["observed"]}, "nothing to show"),
+            (draw, (model, X), {"outputs": ["cd"]}, "names 1 outputs, but the model has 3"),
+            (draw, (model, X), {"observed": wrong}, r"shape \(40, 2\), but there are 3"),
+            (draw, curve[:2], {}, "network_panels needs a GPNetworkRegressor"),
+        ]
+    )
 
 
 @pytest.mark.slow
@@ -493,7 +459,44 @@ def test_network_panels_of_one_input_are_curves():
         plots.fit_1d(model, x, Y[:, 0], ax=axes[0, 0])
 
 
-# -- checks -------------------------------------------------------------------------------------
+# -- amounts ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "log"),
+    [
+        (np.array([0.0, 0.1, 0.1, 0.3, 0.4, 2.0, np.nan]), False),
+        (np.append(0.0, np.geomspace(0.01, 100.0, 50)), True),
+        (np.append(0.0, np.linspace(-5.0, 500.0, 60)), False),
+        (np.array([0.0, 7.0]), False),
+        (np.zeros(3), False),
+    ],
+    ids=["recorded", "wide", "signed", "one", "none"],
+)
+def test_amount_histogram_counts_every_value_that_is_not_zero(values, log, ax):
+    plots.amount_histogram(pd.Series(values, name="catch"), unit="kg", ax=ax)
+    counts, edges, _ = ax.patches[0].get_data()
+    on = values[np.nan_to_num(values) != 0]
+    np.testing.assert_array_equal(counts, np.histogram(on, edges)[0])
+    assert counts.sum() == len(on)
+    assert ax.get_xscale() == ("log" if log else "linear")
+    assert ax.get_xlabel() == "catch, kg (non-zero values)"
+
+
+def test_means_along_an_input_are_those_of_its_parts_or_levels(ax):
+    x, y = pd.Series([0.0, 1.0, 2.0, 9.0, 10.0], name="depth"), np.array([1.0, 2.0, 3.0, 4.0, 6.0])
+    plots.means_along(x, pd.Series(y, name="catch"), bins=2, unit="kg", label="observed", ax=ax)
+    plots.means_along(x, 2 * y, bins=9, label="predicted", ax=ax)
+    first, second = curves(ax)
+    np.testing.assert_allclose(first.get_xydata(), [[1.0, 2.0], [9.5, 5.0]])
+    np.testing.assert_allclose(second.get_xydata(), np.column_stack([x, 2 * y]))
+    assert legend(ax) == ["observed", "predicted"]
+    other, times = Figure().subplots(1, 2)
+    plots.means_along(pd.Series(list("abbab"), name="gear"), y, bins=1, ax=other)
+    assert other.lines[0].get_xdata() == ["b"]  # the most frequent level
+    np.testing.assert_allclose(other.lines[0].get_ydata(), np.mean(y[[1, 2, 4]]))
+    plots.means_along(pd.date_range("2024-01-01", periods=5), y, ax=times)
+    assert times.lines[0].get_xdata()[0] == np.datetime64("2024-01-01")
 
 
 def test_error_distribution_shows_shares_of_larger_errors(ax):
@@ -503,19 +506,25 @@ def test_error_distribution_shows_shares_of_larger_errors(ax):
     np.testing.assert_allclose(line.get_xydata(), [[0, 1], [0.5, 0.75], [1, 0.5], [2, 0.25]])
     assert ax.get_xlabel() == "absolute error of rain, mm"
     plots.error_distribution(y, np.full(4, 50.0), resolution=0.1, label="b", ax=ax)
-    first, second = curves(ax)
-    assert first.get_linestyle() != second.get_linestyle()
-    assert first.get_color() != second.get_color()
-    assert ax.get_xlim()[1] > 50  # the larger errors of the second are in the picture
-    assert len([one for one in ax.lines if one.get_gid() == "resolution"]) == 1
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
-    with pytest.raises(ValueError, match=r"y has shape \(4,\) and predicted \(3,\)"):
-        plots.error_distribution(y, [1, 2, 3], ax=ax)
-    with pytest.raises(ValueError, match="resolution must be positive"):
-        plots.error_distribution(y, y, resolution=0.0, ax=ax)
+    assert len({line.get_linestyle() for line in curves(ax)}) == 2
+    assert len({line.get_color() for line in curves(ax)}) == 2
+    assert ax.get_xlim()[1] > 50  # the larger errors of the second are on the axes
+    assert part(ax, "resolution").get_xdata()[0] == 0.1
+    assert legend(ax) == ["a", "b"]
 
 
-def test_reliability_shows_the_table_of_checking(rain, ax):
+def test_observed_vs_predicted_has_a_dot_for_each_row(ax):
+    y, mean = pd.Series([0.0, 3.0, 1.0], name="rain"), np.array([0.5, 2.0, 1.0])
+    assert plots.observed_vs_predicted(y, mean, unit="mm", ax=ax) is ax
+    np.testing.assert_array_equal(ax.lines[0].get_xydata(), np.column_stack([mean, y]))
+    np.testing.assert_array_equal(part(ax, "exact").get_xydata(), [[0, 0], [3, 3]])
+    assert labels(ax) == ("predicted rain, mm", "observed rain, mm")
+
+
+# -- checks -------------------------------------------------------------------------------------
+
+
+def test_reliability_shows_the_table_of_diagnostics(rain, ax):
     model, X, y = rain
     assert plots.reliability(model, X, y, 0.05, bins=8, ax=ax) is ax
     table = diagnostics.reliability(model, X, y, 0.05, 8)
@@ -523,41 +532,23 @@ def test_reliability_shows_the_table_of_checking(rain, ax):
     np.testing.assert_array_equal(line.get_xydata(), table[["predicted", "observed"]])
     rows = [one.get_height() for one in ax.patches]
     np.testing.assert_allclose(rows, table["rows"] / len(y))
-    assert ax.get_ylabel() == "share of rain_mm not zero"
+    assert ax.get_ylabel() == "observed share of non-zero rain_mm"
     plots.reliability(model, X, y, 0.5, ax=ax)
-    assert len(curves(ax)) == 2
-    assert len(ax.patches) == len(rows)  # only those of the first
-    with pytest.raises(ValueError, match="tol must be positive"):
-        plots.reliability(model, X, y, ax=ax)
-
-
-def test_a_share_of_nothing_among_few_rows_is_uncertain():
-    from scipy.stats import binomtest
-
-    level = 2.0 * norm.cdf(2.0) - 1.0
-    for count, rows in ((0, 3), (3, 3), (7, 20)):
-        known = binomtest(count, rows).proportion_ci(level, method="wilson")
-        found = _wilson_interval(np.asarray(count / rows), np.asarray(rows))
-        np.testing.assert_allclose(found, known, atol=1e-12)
+    assert (len(curves(ax)), len(ax.patches)) == (2, len(rows))  # rows of the first alone
 
 
 @pytest.mark.slow
-def test_pit_histogram_counts_the_places_of_observations(rain, ax):
+def test_pit_histogram_counts_predicted_probabilities_of_lower_values(rain, ax):
     model, X, y = rain
     assert plots.pit_histogram(model, X, y, resolution=0.1, bins=5, ax=ax) is ax
-    u = scores.pit(y.to_numpy(), lambda t: model.prob_below(X, t), 0.1)
-    heights = part(ax, "curve").get_data().values
-    np.testing.assert_allclose(heights, np.histogram(u, 5, (0, 1))[0] / (len(y) / 5))
-    plain = Figure().subplots()
-    plots.pit_histogram(model, X, y, bins=4, ax=plain)
-    v = norm.cdf(model.quantile_residuals(X, y))
-    heights = part(plain, "curve").get_data().values
-    np.testing.assert_allclose(heights, np.histogram(v, 4, (0, 1))[0] / (len(y) / 4))
-    assert plain.get_ylim()[1] > heights.max()
-    with pytest.raises(ValueError, match="bins must be at least 2"):
-        plots.pit_histogram(model, X, y, bins=1, ax=ax)
-    with pytest.raises(ValueError, match="needs predicted amounts; SparseGPClassifier has none"):
-        plots.pit_histogram(SparseGPClassifier(), X, y, ax=ax)
+    plain = plots.pit_histogram(model, X, y, bins=4, ax=Figure().subplots())
+    for one, u, bins in (
+        (ax, scores.pit(y.to_numpy(), lambda t: model.prob_below(X, t), 0.1), 5),
+        (plain, norm.cdf(model.quantile_residuals(X, y)), 4),
+    ):
+        heights = part(one, "curve").get_data().values
+        np.testing.assert_allclose(heights, np.histogram(u, bins, (0, 1))[0] / (len(y) / bins))
+        assert one.get_ylim()[1] > heights.max()
 
 
 def test_precision_recall_ranks_by_support_or_by_amount(rain, ax):
@@ -569,37 +560,28 @@ def test_precision_recall_ranks_by_support_or_by_amount(rain, ax):
     np.testing.assert_array_equal(line.get_xydata(), np.column_stack([recall, precision]))
     assert line.get_label() == f"ZiGP, area {scores.auprc(on, support):.3f}"
     assert part(ax, "guessing").get_ydata()[0] == on.mean()
-    with pytest.raises(ValueError, match="needs zeros and others; all of the"):
-        plots.precision_recall(model, X, 0 * y, ax=ax)
-
-
-def test_precision_recall_of_a_model_without_a_gate(ax):
     X, y = one_input()
     y = y.where(y > 0.5, 0.0)
-    model = SparseGPRegressor(**SMALL).fit(X, y)
-    plots.precision_recall(model, X, y, ax=ax)
-    area = scores.auprc(y.to_numpy() > 0, model.predict(X))
-    assert curves(ax)[0].get_label() == f"area {area:.3f}"
+    plain = SparseGPRegressor(**SMALL).fit(X, y)
+    plots.precision_recall(plain, X, y, ax=ax)
+    area = scores.auprc(y.to_numpy() > 0, plain.predict(X))
+    assert curves(ax)[1].get_label() == f"area {area:.3f}"
 
 
 def test_bound_over_steps_and_seconds(curve, ax):
     model = curve[0]
     assert plots.bound(model, ax=ax) is ax
-    np.testing.assert_array_equal(curves(ax)[0].get_xydata()[:, 1], model.bounds_)
-    np.testing.assert_array_equal(curves(ax)[0].get_xdata(), np.arange(20))
-    plain = Figure().subplots()
-    plots.bound(model, by="seconds", ax=plain)
+    steps = np.column_stack([np.arange(20), model.bounds_])
+    np.testing.assert_array_equal(curves(ax)[0].get_xydata(), steps)
+    plain = plots.bound(model, by="seconds", ax=Figure().subplots())
     times = curves(plain)[0].get_xdata()
     np.testing.assert_array_equal(times, model.times_)
-    assert np.all(np.diff(times) > 0)
-    assert times[-1] < model.seconds_
+    assert np.all(np.diff([*times, model.seconds_]) > 0)
     assert plain.get_xlabel() == "seconds"
-    with pytest.raises(ValueError, match="by must be 'steps' or 'seconds', not 'hours'"):
-        plots.bound(model, by="hours", ax=ax)
 
 
 @pytest.mark.slow
-def test_bound_shows_other_restarts_behind(network, ax):
+def test_bound_shows_other_restarts_in_the_background(network, ax):
     model = network[0]
     plots.bound(model, ax=ax)
     (best,) = curves(ax)
@@ -609,11 +591,29 @@ def test_bound_shows_other_restarts_behind(network, ax):
     assert other.get_zorder() < best.get_zorder()
 
 
+def test_checks_refuse_what_they_cannot_draw(rain, ax):
+    model, X, y = rain
+    classes = "needs predicted amounts; SparseGPClassifier has none"
+    errors, on = plots.error_distribution, {"ax": ax}
+    assert_refused(
+        [
+            (errors, (y, [1, 2, 3]), on, r"predicted has shape \(3,\), but there are"),
+            (errors, (y, y), {"resolution": 0.0}, "resolution must be positive"),
+            (plots.reliability, (model, X, y), on, "tol must be positive"),
+            (plots.pit_histogram, (model, X, y), {"bins": 1}, "bins must be at least 2"),
+            (plots.pit_histogram, (SparseGPClassifier(), X, y), on, classes),
+            (plots.precision_recall, (model, X, 0 * y), on, "needs zeros and others; all of the"),
+            (plots.bound, (model, "hours"), on, "by must be 'steps' or 'seconds', not 'hours'"),
+        ]
+    )
+    assert not ax.has_data()
+
+
 # -- axes and figures ---------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-def test_without_axes_pyplots_own_are_used(curve):
+def test_pyplots_current_axes_are_the_default(curve):
     model, X, y = curve
     _, (left, right) = plt.subplots(1, 2)
     assert plots.bound(model) is right

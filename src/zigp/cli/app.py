@@ -19,8 +19,6 @@ from zigp.cli.errors import ADVICE, EXPECTED, ran_out
 from zigp.cli.printing import plain
 from zigp.runtime.interrupts import StopRequest
 
-__all__ = ["COMMANDS", "app", "loaded", "main"]
-
 # Each is a function in the module of the same name, which begins its docstring with this sentence.
 COMMANDS = {
     "fit": "Fit a model to a table or a lattice.",

@@ -15,8 +15,6 @@ from zigp.data.columns import column_kind
 from zigp.data.names import is_globe, places_among
 from zigp.data.tables import FileError, as_dates, check_columns, read, typed
 
-__all__ = ["ColumnRoles", "Data", "as_fitted", "by_output", "read_data", "with_columns"]
-
 
 @dataclass(frozen=True)
 class ColumnRoles:

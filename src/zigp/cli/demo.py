@@ -19,13 +19,11 @@ from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.plots import component_maps
 from zigp.report import Roles, write_report
 from zigp.report.trial import Trial
-from zigp.runtime.atomic import beside
+from zigp.runtime.atomic import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
-
-__all__ = ["Demo", "demo", "run_demo"]
 
 RESOLUTION = 0.1  # mm
 INPUTS = ["lat", "lon", "hour"]
@@ -55,7 +53,7 @@ def demo(
         f"of them zero; scores on the {result.held_out.sum()} that were held out:"
     )
     print_scores(result.scores)
-    with beside(figure) as part:
+    with replacing(figure) as part:
         result.figure.savefig(part, dpi=130, format="png")
     typer.echo(f"Figure: {figure}")
     page = write_report(
@@ -68,7 +66,7 @@ def demo(
 
 @dataclass
 class Demo:
-    """What the demo found."""
+    """The results of the demo."""
 
     rain: pd.DataFrame
     held_out: np.ndarray

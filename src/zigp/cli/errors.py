@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["ADVICE", "EXPECTED", "ModelError", "ran_out", "using"]
-
 ADVICE = "Out of memory. Give fewer rows, --inducing less, or a --batch-size."
 # Errors whose message is for users: of options, data and the system.
 EXPECTED = (ValueError, OSError, FloatingPointError, ImportError)

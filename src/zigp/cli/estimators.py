@@ -8,8 +8,6 @@ from typing import Any
 from zigp import HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.cli.data import ColumnRoles, Data
 
-__all__ = ["MODELS", "grouped", "new_estimator"]
-
 MODELS: dict[str, Any] = {
     "gp": SparseGPRegressor,
     "hurdle": HurdleGPRegressor,

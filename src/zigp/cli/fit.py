@@ -41,7 +41,7 @@ from zigp.cli.streams import open_if_large
 from zigp.data.grids import is_lattice
 from zigp.data.streams import Stream
 from zigp.data.tables import FileError, check_writable
-from zigp.training import InterruptedFitError, in_place_of, kept_until_done
+from zigp.training import InterruptedFitError, hold_checkpoints
 
 _SCOPES = ("model", "training", "run")
 _LOOKED_AT = 1000  # first rows of a stream, which show the types of its columns
@@ -104,7 +104,7 @@ def fit(
         tell(*rows.notes, quiet=not process.first)
         if from_ is None:
             grouped(estimator, columns, rows)
-        with kept_until_done(), in_place_of(replaced):
+        with hold_checkpoints(estimator.checkpoint, replace=replaced):
             stop = _train(estimator, rows, streamed, passes)
             estimator.set_origin(target, command=typed_words(), space=columns.space, time=time)
             lines = _finish(estimator, out, stop) if process.first else []
@@ -118,8 +118,8 @@ def fit(
 # Before training
 
 
-def _check_output(out: str, source: Path | str, resume: bool, force: bool) -> Path | None:
-    """Check that the model can be written; return a folder of checkpoints that it replaces."""
+def _check_output(out: str, source: Path | str, resume: bool, force: bool) -> bool:
+    """Check that the model can be written, and return whether checkpoints are replaced."""
     if isinstance(source, Path) and Path(out).resolve() == source.resolve():
         raise FileError(f"--out {out} is the data: choose another name for the model.")
     check_writable(out, force or resume, endings=())
@@ -135,7 +135,7 @@ def _check_output(out: str, source: Path | str, resume: bool, force: bool) -> Pa
             f"There is nothing to resume: no checkpoint in {folder} is left of an interrupted fit. "
             "Leave --resume out."
         )
-    return folder if left and not resume else None
+    return bool(left) and not resume
 
 
 def _checkpoints_in(folder: Path) -> list[Path]:
@@ -247,11 +247,12 @@ def _check_passes(
     estimator: Any, passes: float, typed: Collection[str], streamed: Stream | None
 ) -> None:
     """Let --passes say how long to train on a stream, unless --steps does."""
-    if streamed is None and passes != 1.0:
-        raise ValueError("--passes is the number of passes over a stream: add --stream.")
-    if streamed is not None and {"passes", "steps"} <= set(typed):
+    if streamed is None:
+        if passes != 1.0:
+            raise ValueError("--passes is the number of passes over a stream: add --stream.")
+    elif {"passes", "steps"} <= set(typed):
         raise ValueError("--passes and --steps both say how long to train: give one of them.")
-    if "passes" in typed:
+    elif "passes" in typed:
         estimator.set_params(steps=None)  # those of a model that is trained further
 
 
@@ -289,7 +290,7 @@ def _finish(estimator: Any, out: str, stop: InterruptedFitError | None) -> list[
         lines = [*_summary(estimator), f"Saved {out}."]
     if stop is not None:
         have = "That is what was learned so far" if fitted else "There is no model yet"
-        lines.append(f"{have} ({stop.said}).{' --resume goes on from there.' * kept}")
+        lines.append(f"{have} ({stop.reason}).{' --resume goes on from there.' * kept}")
     return lines
 
 

@@ -17,35 +17,6 @@ from typing import Annotated, Any
 
 import typer
 
-__all__ = [
-    "ANY_DATA",
-    "DATA",
-    "Category",
-    "Config",
-    "Debug",
-    "Device",
-    "Force",
-    "Inputs",
-    "OnDevice",
-    "Quiet",
-    "Space",
-    "Target",
-    "Time",
-    "as_toml",
-    "default_of",
-    "finite",
-    "given",
-    "listed",
-    "options_of",
-    "place",
-    "positive",
-    "share",
-    "sizes",
-    "typed_words",
-    "use_device",
-    "with_settings",
-]
-
 DATA = "Table (CSV, gzipped or not, or Parquet) or lattice (NetCDF or Zarr)."
 ANY_DATA = (
     "Table (CSV, gzipped or not, Parquet, or a folder of Parquet files) or lattice (NetCDF or "

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 
 import typer
 
-__all__ = ["plain", "print_scores", "tell"]
-
 _LONGEST = 2_000  # characters of a line
 
 _NAMES = {

@@ -13,8 +13,6 @@ from typing import NoReturn
 from zigp.cli.errors import ADVICE, ran_out
 from zigp.runtime.interrupts import StopRequest
 
-__all__ = ["Process", "joined"]
-
 _PATIENCE = 20  # seconds until the others notice that a worker has died
 _AGAIN = "Start all of them again, with --resume if there are checkpoints beside --out."
 

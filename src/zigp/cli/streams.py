@@ -8,8 +8,6 @@ from zigp.cli.data import ColumnRoles
 from zigp.cli.processes import Process
 from zigp.data.streams import Stream, open_stream
 
-__all__ = ["open_if_large"]
-
 _LARGE = 5_000_000  # rows, or cells
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 2**18, 2**8
 

@@ -1,4 +1,4 @@
-"""The kinds of columns in a table, and the numbers that a model reads from them."""
+"""The types of columns of a table, and the numbers that a model reads from them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-
-__all__ = ["Table", "column_kind"]
 
 _KINDS = dict.fromkeys("biuf", "number") | {"M": "time"}  # by NumPy's letter for a type
 

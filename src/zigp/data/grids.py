@@ -13,16 +13,6 @@ import xarray as xr
 from zigp.data.columns import column_kind
 from zigp.data.names import places_among
 
-__all__ = [
-    "Cells",
-    "as_cells",
-    "axes_of",
-    "exposure_of_cells",
-    "exposure_variable",
-    "is_lattice",
-    "refuse_reserved",
-]
-
 # Names of predictions and of their own axes, and of the cells to predict.
 _RESERVED = {"mean", "sd", "prob_on", "prob_below", "quantiles", "quantile", "output", "_"}
 _STANDARD = ("standard", "gregorian", "proleptic_gregorian")  # calendars that pandas has

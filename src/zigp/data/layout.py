@@ -11,16 +11,6 @@ import numpy as np
 from zigp.gp.batch import Batch, Lattice, Rows, distinct
 from zigp.gp.padding import padded, padded_size
 
-__all__ = [
-    "ColumnList",
-    "Inputs",
-    "Layout",
-    "as_batch",
-    "column_index",
-    "listed",
-    "refuse_too_large",
-]
-
 ColumnList = Iterable[int | str] | int | str  # columns by number or name
 Group = tuple[int, ...]  # the numbers of the columns of a group
 LatticeCells = tuple[Lattice, tuple[np.ndarray, ...]]  # and the cell of each row, along each axis

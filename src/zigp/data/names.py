@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["is_globe", "is_latitude", "is_longitude", "is_plane", "is_time", "places_among"]
-
 _LATITUDES = ("lat", "latitude")
 _LONGITUDES = ("lon", "lng", "long", "longitude")
 _PLANES = (("x", "y"), ("east", "north"), ("easting", "northing"), ("xloc", "yloc"))

@@ -18,8 +18,6 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Original", "load_jura", "load_precipitation", "load_toy"]
-
 
 @dataclass(frozen=True)
 class Original:

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
 
-__all__ = ["simulate_rain", "simulate_rain_grid"]
-
 _KM_PER_DEGREE = 111.2
 
 

@@ -11,13 +11,11 @@ from scipy.spatial.distance import pdist
 from scipy.special import ndtr
 
 from zigp.gp.batch import Rows
-from zigp.gp.kernels import Columns, Kernel, Product, Scaled, Stationary, Sum
+from zigp.gp.kernels import Stationary
 from zigp.gp.latent import LatentGP
 from zigp.models.likelihoods import Gated, Gaussian, HurdleLognormal
 from zigp.models.likelihoods.gaussian import NOISE_FLOOR
 from zigp.models.model import Model
-
-__all__ = ["findings"]
 
 _RISING = 0.05  # nats per row, over the last quarter of the steps
 _FEWEST_STEPS = 100
@@ -45,7 +43,7 @@ def findings(
     """
     latents = {
         f"{name}{list(place) or ''}": gp
-        for name, whole in model.complete().items()
+        for name, whole in model.untied().items()
         for place, gp in whole.members()
     }
     gates = {name: gp for name, gp in latents.items() if name[0] in _GATES}
@@ -101,30 +99,15 @@ def _latent(name: str, latent: LatentGP, names: list[str]) -> Iterator[str]:
             Z, float
         )  # whose squares are numbers, also where those of float32 are not
         yield from _collapsed(name, places)
-        for part, columns in _stationary(kernel, list(range(len(group)))):
+        for part, columns in kernel.leaves(tuple(range(len(group)))):
+            if not isinstance(part, Stationary):
+                continue
             here = places[:, columns]
             if part.metric == "chordal":  # kilometres on the ground, north and east
                 here = _KM_PER_DEGREE * here * [1.0, np.cos(np.deg2rad(here[:, 0].mean()))]
             lengths = np.asarray(part.lengthscale)
             called = [names[group[c]] for c in columns]
             yield from _lengths(name, lengths, here, called)
-
-
-def _stationary(kernel: Kernel, columns: list[int]) -> Iterator[tuple[Stationary, list[int]]]:
-    """The parts of a kernel that have length-scales, with the columns they look at."""
-    match kernel:
-        case Stationary():
-            yield kernel, columns
-        case Columns():
-            yield from _stationary(kernel.kernel, [columns[i] for i in kernel.columns])
-        case Scaled():
-            yield from _stationary(kernel.kernel, columns)
-        case Sum():
-            for term in kernel.terms:
-                yield from _stationary(term, columns)
-        case Product():
-            for factor in kernel.factors:
-                yield from _stationary(factor, columns)
 
 
 def _lengths(

@@ -7,20 +7,6 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import kstest
 
-__all__ = [
-    "amount_scores",
-    "auprc",
-    "best_threshold",
-    "class_scores",
-    "covered",
-    "crps",
-    "crps_counts",
-    "distance_from_uniform",
-    "errors",
-    "log_score",
-    "pit",
-]
-
 _CRPS_NODES = 24  # of a Gauss–Legendre rule, on either side of the observation
 
 

@@ -30,16 +30,6 @@ from zigp.diagnostics import scores
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = [
-    "ZeroCount",
-    "coverage",
-    "cross_check",
-    "folds",
-    "reliability",
-    "score_table",
-    "zero_count",
-]
-
 _LEVELS = (0.5, 0.8, 0.9, 0.95)
 
 

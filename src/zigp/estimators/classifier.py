@@ -22,8 +22,6 @@ from zigp.models.likelihoods import Bernoulli
 from zigp.models.model import Model, gp_classification
 from zigp.runtime.session import entry_point
 
-__all__ = ["SparseGPClassifier"]
-
 
 @registered
 @estimator

@@ -17,14 +17,6 @@ from zigp.models.likelihoods import LogAmounts
 from zigp.models.predictions import Predictions, Question
 from zigp.runtime.session import entry_point
 
-__all__ = [
-    "HurdleDistribution",
-    "ModelDistribution",
-    "NetworkDistribution",
-    "PredictiveDistribution",
-    "ZeroInflatedDistribution",
-]
-
 
 class PredictiveDistribution(ABC):
     """The distribution of a new observation at each row.

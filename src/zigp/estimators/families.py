@@ -19,16 +19,6 @@ from zigp.models.likelihoods import (
     ZeroInflatedPoisson,
 )
 
-__all__ = [
-    "FAMILIES",
-    "LOG_AMOUNTS",
-    "Start",
-    "chosen_family",
-    "refuse_unsuited",
-    "resolution_of",
-    "start_of",
-]
-
 FAMILIES = ("gaussian", "gated", "hurdle_lognormal", "hurdle_gamma", "zip", "zinb")
 _COUNTS = ("zip", "zinb")
 LOG_AMOUNTS = ("hurdle_lognormal", "hurdle_gamma", *_COUNTS)  # their latent is a logarithm

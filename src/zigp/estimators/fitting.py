@@ -50,11 +50,10 @@ from zigp.training import (
     Fit,
     InterruptedFitError,
     Method,
-    Settings,
     Streamed,
+    TrainingSettings,
     check_whole,
     digest_of,
-    train,
     train_restarts,
 )
 from zigp.training.devices import Devices, available
@@ -62,8 +61,6 @@ from zigp.training.progress import progress_bar
 
 if TYPE_CHECKING:
     from zigp.data.streams import Block, Stream
-
-__all__ = ["FIRST_GATE_VARIANCE", "SparseGP", "row_weights"]
 
 Training = Mapping[str, tuple[int, float]]
 
@@ -292,7 +289,12 @@ class SparseGP(GPSettings):
         return max((_reach_of(column) for column in np.reshape(y, (len(y), -1)).T), default=1.0)
 
     def _train(
-        self, first: list[Model], data: Batch | Feed, settings: Settings, shift: float, title: str
+        self,
+        first: list[Model],
+        data: Batch | Feed,
+        settings: TrainingSettings,
+        shift: float,
+        title: str,
     ) -> None:
         """Train and keep the best model, also of a fit that is interrupted."""
         more: dict[str, Any] = {
@@ -303,10 +305,7 @@ class SparseGP(GPSettings):
         made = self._way_of_training(data, settings, more["devices"])
         with progress_bar(title) if self.verbose else nullcontext() as show:
             try:
-                if len(first) == 1:
-                    fits = [train(first[0], data, settings, show, **more)]
-                else:
-                    fits = train_restarts(first, data, settings, show, **more)
+                fits = train_restarts(first, data, settings, show, **more)
             except InterruptedFitError as stop:
                 if any(len(fit.bounds) for fit in stop.fits):
                     self._keep(stop.fits)
@@ -318,7 +317,7 @@ class SparseGP(GPSettings):
             more["checkpoints"].clear()
 
     def _way_of_training(
-        self, data: Batch | Feed, settings: Settings, devices: Devices | None
+        self, data: Batch | Feed, settings: TrainingSettings, devices: Devices | None
     ) -> dict[str, Any]:
         """Return all that must be the same for a fit to give the same bits again."""
         schedule = settings.schedule if isinstance(settings.schedule, str) else "a function"
@@ -357,7 +356,7 @@ class SparseGP(GPSettings):
     def _devices(self) -> Devices | None:
         """Return the devices that the data are divided among, unless there is only one."""
         divided = self._chosen("devices") == "data" or jax.process_count() > 1
-        return available("data") if divided else None
+        return available() if divided else None
 
     def _first_models(
         self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start
@@ -439,7 +438,7 @@ class SparseGP(GPSettings):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
 
-    def _settings(self, cells: int, early_pace: float) -> Settings:
+    def _settings(self, cells: int, early_pace: float) -> TrainingSettings:
         """Return the settings of training, with the defaults for the data and the method."""
         one_group = len(self.layout_.groups) == 1
         learn = one_group if self.learn_inducing is None else self.learn_inducing
@@ -449,7 +448,7 @@ class SparseGP(GPSettings):
         method = cast("Method", self._default_method if chosen == "auto" else chosen)
         steps, rate = (self._training if one_group else self._lattice_training)[method]
         in_slabs = self.batch_size is None and cells > _MOST_CELLS
-        return Settings(
+        return TrainingSettings(
             steps=steps if self.steps is None else self.steps,
             method=method,
             learning_rate=rate if self.learning_rate is None else self.learning_rate,

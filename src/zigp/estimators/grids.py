@@ -14,8 +14,6 @@ from zigp.runtime.session import entry_point
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["QUANTILES", "predict_lattice"]
-
 QUANTILES = (0.05, 0.5, 0.95)
 _CELLS = "_"  # the variable of the cells to predict
 _SAME_UNIT = {"mean": "expected", "sd": "standard deviation of", "quantiles": "quantiles of"}

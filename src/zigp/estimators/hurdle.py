@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import warnings
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,9 +26,7 @@ from zigp.estimators.regression import SparseGPRegressor
 from zigp.estimators.regressor import Regressor
 from zigp.models import predictions
 from zigp.runtime.session import entry_point
-from zigp.training import InterruptedFitError, kept_until_done, remove_empty, when_done
-
-__all__ = ["HurdleGPRegressor"]
+from zigp.training import InterruptedFitError, hold_checkpoints
 
 
 @registered
@@ -183,7 +180,7 @@ class HurdleGPRegressor(Regressor):
             if self.checkpoint is not None:
                 part.set_params(checkpoint=Path(self.checkpoint) / name)
         X = X if hasattr(X, "iloc") else rows
-        with kept_until_done():
+        with hold_checkpoints(self.checkpoint):
             on = target != 0
             classifier.fit(X, on.astype(int), weight)
             chosen = np.flatnonzero(self._rows_with_amounts(classifier, X, on & (weight > 0)))
@@ -193,8 +190,6 @@ class HurdleGPRegressor(Regressor):
                 if hasattr(regressor, "model_"):
                     self._combined(classifier, regressor)
                 raise
-        if self.checkpoint is not None:
-            when_done(partial(remove_empty, Path(self.checkpoint)))
         return self._combined(classifier, regressor)
 
     def _check_choices(self) -> None:

@@ -1,4 +1,4 @@
-"""The first guess of every parameter, from the data: kernels, inducing inputs, sizes."""
+"""Initial latent functions, from the data: kernels, inducing inputs and their numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from functools import reduce
 from math import prod
 from operator import mul
 
-import equinox as eqx
 import numpy as np
 
 from zigp.data.layout import Inputs, Layout
@@ -16,21 +15,15 @@ from zigp.gp.covariances import COVARIANCES, CovarianceName
 from zigp.gp.inducing import pick, place
 from zigp.gp.kernels import (
     Categorical,
-    Columns,
     Kernel,
     Linear,
     Matern12,
     Matern32,
     Matern52,
-    Product,
-    Scaled,
     SquaredExponential,
     Stationary,
-    Sum,
 )
 from zigp.gp.latent import LatentGP
-
-__all__ = ["KERNELS", "KernelSpec", "Sizes", "Sparsity", "initial_latent"]
 
 KERNELS: dict[str, type[Stationary] | type[Linear]] = {
     "squared_exponential": SquaredExponential,
@@ -42,10 +35,10 @@ KERNELS: dict[str, type[Stationary] | type[Linear]] = {
 Sizes = int | Sequence[int] | Mapping[str, int]
 KernelSpec = str | Kernel | Sequence[str | Kernel] | Mapping[str, str | Kernel]
 
-_MOST_DENSE = 400  # inducing variables up to which q gets a full covariance by itself
+_MOST_DENSE = 400  # inducing variables of a q with a full covariance by default
 _MOST_POINTS = 100
-# Along a group of one column, and of several: every coordinate, up to these limits. Rows that do
-# not lie on a lattice share little of the work.
+# Inducing points of a group of one column, and of several: every coordinate, up to these numbers.
+# Rows that do not lie on a lattice share little of the work.
 _ON_LATTICE = (1100, 150)
 _SCATTERED = (100, 20)
 _MOST_VARIABLES = 200_000
@@ -53,7 +46,7 @@ _MOST_VARIABLES = 200_000
 
 @dataclass(frozen=True)
 class Sparsity:
-    """How a latent is to be approximated: how many inducing inputs, and what covariance."""
+    """The approximation of a latent: the number of inducing inputs, and the covariance of q."""
 
     n_inducing: Sizes | None
     covariance: str  # CovarianceName or "auto"
@@ -75,7 +68,7 @@ def initial_latent(
 ) -> LatentGP:
     """Return a latent over some of the columns of X, ready to be trained.
 
-    `reach` is the first length-scale in standard deviations of a column, if not the default.
+    `reach` is the initial length-scale in standard deviations of a column, if not the default.
     """
     groups = layout.only(columns)
     if not groups:
@@ -114,11 +107,11 @@ def initial_latent(
 
 
 def _reach(M: int, D: int) -> float:
-    """A first length-scale, in standard deviations of a column.
+    """Return the initial length-scale, in standard deviations of a column.
 
-    Twice the distance between neighbours among M inducing inputs spread evenly over a cube of
+    It is twice the distance between neighbours among M inducing inputs spread evenly over a cube of
     side √12 (the side of a uniform distribution with standard deviation 1), at most 1: a GP that
-    starts too smooth takes structure for noise and does not recover.
+    starts too smooth explains structure as noise and does not recover.
     """
     return float(min(1.0, 2.0 * np.sqrt(12.0) / max(M, 1) ** (1.0 / D)))
 
@@ -130,7 +123,7 @@ def _sizes(
     all_names: tuple[str, ...],
     n_inducing: Sizes | None,
 ) -> list[int]:
-    """How many inducing inputs each group gets; a single number is of all together."""
+    """Return the number of inducing inputs of each group; a single number is for all together."""
     if n_inducing is None:
         if len(all_names) == 1:
             return [_MOST_POINTS]
@@ -154,7 +147,7 @@ def _sizes(
 
 
 def _shared_out(n: int, counts: list[int]) -> list[int]:
-    """The sizes of a lattice of at most n points, as even as the coordinates of its axes allow.
+    """Return the sizes of a lattice of at most n points, as even as its coordinates allow.
 
     >>> _shared_out(50, [20, 9]), _shared_out(50, [20, 3]), _shared_out(10, [500, 60, 80])
     ([7, 7], [16, 3], [2, 2, 2])
@@ -184,7 +177,7 @@ def _per_group(
 def _named[T](
     what: str, values: Sequence[T] | Mapping[str, T], names: list[str], all_names: tuple[str, ...]
 ) -> list[T]:
-    """What is given for some column groups, out of a value for each of all."""
+    """Return the values for some column groups, given one for each of all."""
     if not isinstance(values, Mapping):
         if len(values) != len(all_names):
             raise ValueError(
@@ -198,10 +191,10 @@ def _named[T](
 
 
 def _kernel(spec: str | Kernel, group: tuple[int, ...], layout: Layout) -> Kernel:
-    """A kernel object as it is, or a named one over the group's columns."""
+    """Return a kernel object as it is, or a named kernel over the group's columns."""
     here = [group.index(c) for c in layout.latlon or () if c in group]
     if isinstance(spec, Kernel):
-        return _chordal(spec, list(range(len(group))), here) if here else spec
+        return _chordal(spec, len(group), here) if here else spec
     if spec not in KERNELS:
         raise ValueError(
             f"There is no kernel {spec!r}. Choose from {', '.join(KERNELS)}, or pass a kernel "
@@ -212,35 +205,29 @@ def _kernel(spec: str | Kernel, group: tuple[int, ...], layout: Layout) -> Kerne
     rest = [i for i in every if i not in levels and (len(here) < 2 or i not in here)]
     parts: list[Kernel] = [Categorical().on(i) for i in levels]
     if len(here) == 2:
-        parts.insert(0, _chordal(family().on(*here), every, here))
+        parts.insert(0, _chordal(family().on(*here), len(group), here))
     if rest:
         parts.append(family().on(*rest))
     if len(parts) > 1 or (len(here) == 2 and here != every):
         return reduce(mul, parts)
-    return _chordal(Categorical() if levels else family(), every, here)
+    return _chordal(Categorical() if levels else family(), len(group), here)
 
 
-def _chordal(kernel: Kernel, columns: list[int], latlon: list[int]) -> Kernel:
-    """A kernel over some columns, with distances over the globe on latitude and longitude."""
-    match kernel:
-        case Columns():
-            inner = [columns[i] for i in kernel.columns]
-            return Columns(_chordal(kernel.kernel, inner, latlon), kernel.columns)
-        case Scaled():
-            return eqx.tree_at(lambda k: k.kernel, kernel, _chordal(kernel.kernel, columns, latlon))
-        case Sum():
-            return Sum(tuple(_chordal(k, columns, latlon) for k in kernel.terms))
-        case Product():
-            return Product(tuple(_chordal(k, columns, latlon) for k in kernel.factors))
-        case Stationary() if columns == latlon and len(latlon) == 2:
-            return kernel.with_metric("chordal")
-        case Stationary() if len(latlon) == 2 and set(columns) & set(latlon):
-            raise ValueError(
-                f"A {type(kernel).__name__} kernel looks at latitude and longitude together with "
-                "other columns. Give each its own with .on(): "
-                "Matern32().on(0, 1) * Matern32().on(2) if latitude and longitude come first."
-            )
-    return kernel
+def _chordal(kernel: Kernel, D: int, latlon: list[int]) -> Kernel:
+    """Return a kernel over D columns with distances over the globe on latitude and longitude."""
+
+    def on_globe(leaf: Kernel, columns: tuple[int, ...]) -> Kernel:
+        if not isinstance(leaf, Stationary) or len(latlon) < 2 or not {*columns} & {*latlon}:
+            return leaf
+        if list(columns) == latlon:
+            return leaf.with_metric("chordal")
+        raise ValueError(
+            f"A {type(leaf).__name__} kernel looks at latitude and longitude together with "
+            "other columns. Give each its own with .on(): "
+            "Matern32().on(0, 1) * Matern32().on(2) if latitude and longitude come first."
+        )
+
+    return kernel.map_leaves(on_globe, tuple(range(D)))
 
 
 def _covariance(name: str, sizes: list[int]) -> CovarianceName:
@@ -254,19 +241,8 @@ def _covariance(name: str, sizes: list[int]) -> CovarianceName:
 
 
 def _levels(kernel: Kernel, D: int) -> tuple[int, ...]:
-    """The columns that a kernel treats as levels, among its D."""
-    match kernel:
-        case Categorical():
-            return tuple(range(D))
-        case Columns():
-            inner = _levels(kernel.kernel, len(kernel.columns))
-            return tuple(kernel.columns[i] for i in inner)
-        case Scaled():
-            return _levels(kernel.kernel, D)
-        case Sum():
-            parts = kernel.terms
-        case Product():
-            parts = kernel.factors
-        case _:
-            return ()
-    return tuple(sorted({c for part in parts for c in _levels(part, D)}))
+    """Return the columns that a kernel treats as levels, among its D."""
+    leaves = kernel.leaves(tuple(range(D)))
+    return tuple(
+        sorted({c for leaf, columns in leaves if isinstance(leaf, Categorical) for c in columns})
+    )

@@ -31,8 +31,6 @@ from zigp.models.predictions import Predictions
 from zigp.runtime.session import entry_point
 from zigp.training import Fit, check_whole
 
-__all__ = ["GPNetworkRegressor", "NetworkParts"]
-
 # Where training starts, in the model's units.
 _FIRST_NOISE = 0.3
 _FIRST_LATENT_NOISE = 0.3

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["OutputScale"]
-
 _LOWEST = {"log": 0.0, "log1p": -1.0}  # what outputs must lie above
 
 

@@ -26,8 +26,6 @@ from zigp.estimators import persistence
 from zigp.estimators.initial import KERNELS, KernelSpec, Sizes
 from zigp.training import Schedule
 
-__all__ = ["ColumnGroups", "GPSettings", "Option", "estimator", "parameter", "redeclared"]
-
 ColumnGroups = Mapping[str, ColumnList] | Sequence[ColumnList]
 
 # Settings of the model decide what is fitted: a warm start refuses to change them. Those of

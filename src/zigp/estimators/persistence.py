@@ -26,11 +26,9 @@ from zigp.data import columns, layout
 from zigp.gp import covariances, inducing, kernels, latent
 from zigp.models import model, signal
 from zigp.models.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
-from zigp.runtime.atomic import beside
+from zigp.runtime.atomic import replacing
 from zigp.runtime.digest import digest
 from zigp.training import progress
-
-__all__ = ["FORMAT", "load", "read_header", "registered", "save"]
 
 FORMAT = 1
 _KEY = "zigp"
@@ -86,7 +84,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     header["digest"] = digest(header, arrays)
     text = json.dumps(header, allow_nan=False, ensure_ascii=False)
     try:
-        with beside(Path(path)) as part:
+        with replacing(Path(path)) as part:
             part.write_bytes(written_tensors(arrays, metadata={_KEY: text}))
     except OSError as error:  # which does not always name the file
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error

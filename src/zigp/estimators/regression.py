@@ -13,8 +13,6 @@ from zigp.estimators.regressor import ModelRegressor
 from zigp.models.likelihoods import Gaussian
 from zigp.models.model import Model, gp_regression
 
-__all__ = ["SparseGPRegressor"]
-
 _FIRST_NOISE = 0.1  # where training starts, in the model's units
 
 

@@ -12,8 +12,6 @@ from zigp.gp.batch import Batch, Rows
 from zigp.training import Streamed
 from zigp.training.devices import Devices
 
-__all__ = ["block_and_step", "feed_of"]
-
 
 def feed_of(
     stream: Stream,

@@ -23,7 +23,8 @@ from zigp.estimators.fitting import FIRST_GATE_VARIANCE
 from zigp.estimators.initial import KernelSpec, Sparsity
 from zigp.estimators.parameters import Option, estimator, parameter
 from zigp.estimators.persistence import registered
-from zigp.estimators.regressor import ModelRegressor, frame
+from zigp.estimators.regressor import ModelRegressor
+from zigp.estimators.sampling import frame
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
@@ -36,8 +37,6 @@ from zigp.runtime.session import entry_point
 
 if TYPE_CHECKING:
     import pandas as pd
-
-__all__ = ["ZeroInflatedGPRegressor"]
 
 
 @registered
@@ -136,7 +135,7 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     @property
     @entry_point
     def noise_(self) -> dict[str, float]:
-        """What the likelihood has learned about the scatter around the signal, by name.
+        """Learned parameters of the scatter around the signal, by name.
 
         Standard deviations are in the units of y; `log_sd` is that of log y.
 

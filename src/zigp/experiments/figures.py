@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from zigp.estimators import GPNetworkRegressor, ZeroInflatedGPRegressor
 
-__all__ = ["error_figure", "fits_and_truth", "network_figure", "parts_figure", "rain_maps"]
-
 
 def fits_and_truth(toy: pd.DataFrame, models: Mapping[str, Any]) -> Figure:
     """Figure 1: fits below each other, with the true signal."""

@@ -19,8 +19,6 @@ from zigp.experiments.record import Record, say
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["HETEROTOPIC", "PAPER", "PUBLISHED", "run"]
-
 METALS = ["cd", "ni", "zn"]
 NAMES = ["cadmium", "nickel", "zinc"]
 PLACE = ["x", "y"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
-__all__ = ["PEERS", "installed_peers"]
-
 # Names in the tables, and the packages they come from.
 PEERS = {"LightGBM": "lightgbm", "scikit-lego": "sklego"}
 

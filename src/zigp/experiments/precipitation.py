@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     from zigp.estimators.regressor import Regressor
 
-__all__ = ["MODELS", "PAPER", "SETTINGS", "run", "splits"]
-
 INPUTS = ["lat", "lon", "hour"]
 RESOLUTION = 0.1  # mm, of the gauges
 TEST_HOURS = 216

@@ -17,8 +17,6 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["METRICS", "Record", "say"]
-
 METRICS = (
     "rmse",
     "mae",

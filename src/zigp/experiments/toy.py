@@ -14,8 +14,6 @@ from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.experiments.figures import fits_and_truth, parts_figure
 from zigp.experiments.record import Record, say
 
-__all__ = ["run"]
-
 FAST_STEPS = 150
 
 

@@ -1,4 +1,4 @@
-"""What a bound is evaluated on: inputs as rows or as a lattice, and the data observed there."""
+"""The data of a bound: inputs as rows or as a lattice, and the observations there."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
-__all__ = ["Batch", "Lattice", "Rows", "distinct", "once_each"]
-
 Array = jax.Array | np.ndarray
 
 
 class Rows(eqx.Module):
-    """Inputs listed one by one."""
+    """Inputs listed row by row."""
 
     X: Float[Array, "N D"]
 
@@ -23,20 +21,20 @@ class Rows(eqx.Module):
         return (self.X.shape[0],)
 
     def rows(self) -> Rows:
+        """Return the inputs as rows."""
         return self
 
     def exposures(self, column: int) -> jax.Array:
-        """The exposure at every input, which stands in the given column."""
+        """Return the exposure at every input, which is in the given column."""
         return jnp.asarray(self.X)[:, column]
 
 
 class Lattice(eqx.Module):
-    """All combinations of one coordinate set per group of input columns.
+    """All combinations of the coordinates of several groups of input columns.
 
-    `axes[i]` holds the coordinates of group i, one row each, and `columns[i]` says which input
-    columns those are. A cell is one coordinate from every group; missing cells are given
-    weight 0 by the batch, not left out here. The exposure, an input column that no kernel looks at,
-    has a value of its own in every cell.
+    `axes[i]` holds the coordinates of group i, one row each, and `columns[i]` their input columns.
+    A cell is one coordinate from every group. Missing cells are not left out: they have weight 0 in
+    the batch. The exposure is an input column that no kernel uses, with a value for every cell.
     """
 
     axes: tuple[Float[Array, "_ _"], ...]
@@ -49,12 +47,12 @@ class Lattice(eqx.Module):
         return tuple(axis.shape[0] for axis in self.axes)
 
     def exposures(self, column: int) -> jax.Array:
-        """The exposure in every cell."""
+        """Return the exposure in every cell."""
         assert column == self.exposure_column
         return jnp.asarray(self.exposure)
 
     def rows(self) -> Rows:
-        """Every cell as a row, the last group running fastest."""
+        """Return every cell as a row, the last group running fastest."""
         extra = () if self.exposure_column is None else (self.exposure_column,)
         width = 1 + max(c for group in (*self.columns, extra) for c in group)
         X = jnp.zeros((*self.shape, width), self.axes[0].dtype)
@@ -69,8 +67,8 @@ class Lattice(eqx.Module):
 class Batch(eqx.Module):
     """Observations y at inputs, each counted `weight` times.
 
-    Weight 0 means missing, masked or padding. Weights also carry sample weights and, for a
-    minibatch, the factor N/B that makes its bound an unbiased estimate of the whole.
+    Weight 0 means missing, masked or padding. Weights are the product of sample weights and, in a
+    minibatch, the factor N/B that makes its bound an unbiased estimate of the bound of all data.
     """
 
     at: Rows | Lattice
@@ -79,8 +77,8 @@ class Batch(eqx.Module):
 
 
 def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows of X in order, and which of them each row is."""
-    if X.shape[1] == 1:  # many times as fast as comparing rows
+    """Return the distinct rows of X in order, and for each row its index among them."""
+    if X.shape[1] == 1:  # many times faster than comparing rows
         values, which = np.unique(X[:, 0], return_inverse=True)
         return values[:, None], which
     values, which = np.unique(X, axis=0, return_inverse=True)
@@ -88,6 +86,6 @@ def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def once_each(X: np.ndarray) -> np.ndarray:
-    """The rows of X without repetitions; as they are where there are none."""
+    """Return the distinct rows of X, in their own order if none is repeated."""
     every, _ = distinct(X)
     return X if len(every) == len(X) else every

@@ -1,12 +1,9 @@
-"""The covariance S of the whitened inducing variables: diagonal, dense, or one per group."""
+"""The covariance S of the whitened inducing variables: diagonal or dense."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from functools import reduce
 from math import prod
-from operator import mul
 from typing import Literal
 
 import equinox as eqx
@@ -17,16 +14,12 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 
-from zigp.gp.projection import Projection, along_each_axis
+from zigp.gp.projection import Projection
 
-__all__ = ["COVARIANCES", "Covariance", "CovarianceName", "Dense", "Diagonal", "Kronecker"]
-
-# Adds up over devices what was summed over the inputs of one.
-Adder = Callable[[Array], Array]
-# Of conjugate gradients in a natural-gradient step; the next step goes on from there.
+# Conjugate-gradient iterations in a natural-gradient step; the next step continues from there.
 _SOLVER_STEPS = 6
 
-CovarianceName = Literal["diagonal", "dense", "kronecker"]
+CovarianceName = Literal["diagonal", "dense"]
 
 
 class Covariance(eqx.Module):
@@ -34,29 +27,29 @@ class Covariance(eqx.Module):
 
     @abstractmethod
     def quadratic(self, projection: Projection) -> Array:
-        """aᵀ S a at every input."""
+        """Return aᵀ S a at every input."""
 
     @abstractmethod
     def trace(self) -> Array:
-        """tr S."""
+        """Return tr S."""
 
     @abstractmethod
     def logdet(self) -> Array:
-        """log |S|."""
+        """Return log |S|."""
 
     @abstractmethod
     def colour(self, noise: Array) -> Array:
         """Turn standard normal noise, shaped as the inducing lattice, into a draw of N(0, S)."""
 
+    @abstractmethod
     def natural_step(
-        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Adder
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array
     ) -> tuple[Covariance, Array]:
-        """S and what the mean moves by, after a natural-gradient step of this rate.
+        """Return S and the change of the mean after a natural-gradient step.
 
-        The new precision is (1 − rate) S⁻¹ + rate H with H = I + A diag(weights) Aᵀ, and the mean
-        moves by rate (that)⁻¹ gradient.
+        The new precision is P = (1 − rate) S⁻¹ + rate H with H = I + A diag(weights) Aᵀ, and the
+        mean changes by rate P⁻¹ gradient.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no natural-gradient step.")
 
 
 class Diagonal(Covariance):
@@ -81,18 +74,18 @@ class Diagonal(Covariance):
         return jnp.exp(self.log_sd) * noise
 
     def natural_step(
-        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Adder
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array
     ) -> tuple[Covariance, Array]:
         before = (1.0 - rate) * jnp.exp(-2.0 * self.log_sd)
-        diagonal = before + rate * (1.0 + total(projection.gram_diagonal(weights)))
+        diagonal = before + rate * (1.0 + projection.gram_diagonal(weights))
 
-        # Of the precision only the diagonal is kept, but the mean needs all of it, or it would
-        # overshoot: a linear system, solved as far as a few products with A take it. Negative
-        # weights are left out of it, so that it always has a solution.
+        # S keeps only the diagonal of the precision, but the mean needs all of it, or it would
+        # overshoot: a linear system, solved approximately with a few products with A. Negative
+        # weights are set to zero in it, so that it always has a solution.
         convex = jnp.maximum(weights, 0.0)
 
         def precision(m: Array) -> Array:
-            pulled = total(projection.pull(convex * projection.mean(m)))
+            pulled = projection.pull(convex * projection.mean(m))
             return before * m + rate * (m + pulled)
 
         scale = jnp.maximum(diagonal, before + rate)
@@ -103,7 +96,7 @@ class Diagonal(Covariance):
 class Dense(Covariance):
     """Any covariance: S = R Rᵀ, R lower triangular with a positive diagonal."""
 
-    factor: ArrayLike  # below the diagonal R, on it log R
+    factor: ArrayLike  # R below the diagonal, log R on it
     shape: tuple[int, ...] = eqx.field(static=True)
 
     @classmethod
@@ -112,7 +105,9 @@ class Dense(Covariance):
 
     @property
     def root(self) -> Array:
-        return _lower_triangle(self.factor)
+        """R."""
+        factor = jnp.asarray(self.factor)
+        return jnp.tril(factor, -1) + jnp.diag(jnp.exp(jnp.diagonal(factor)))
 
     def quadratic(self, projection: Projection) -> Array:
         return projection.dense_quadratic(self.root)
@@ -127,11 +122,11 @@ class Dense(Covariance):
         return (self.root @ noise.reshape(-1)).reshape(noise.shape)
 
     def natural_step(
-        self, projection: Projection, weights: Array, gradient: Array, rate: Array, total: Adder
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array
     ) -> tuple[Covariance, Array]:
         eye = jnp.eye(prod(self.shape), dtype=weights.dtype)
         inverse = solve_triangular(self.root, eye, lower=True)
-        H = eye + total(projection.gram(weights))
+        H = eye + projection.gram(weights)
         precision = (1.0 - rate) * inverse.T @ inverse + rate * H
         # P = U Uᵀ with U upper triangular has S = U⁻ᵀ U⁻¹, whose root U⁻ᵀ is lower triangular.
         U = jnp.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]
@@ -141,43 +136,4 @@ class Dense(Covariance):
         return Dense(factor, self.shape), rate * step.reshape(self.shape)
 
 
-class Kronecker(Covariance):
-    """A covariance per group of columns: S = S_1 ⊗ S_2 ⊗ …, never multiplied out."""
-
-    factors: tuple[ArrayLike, ...]
-
-    @classmethod
-    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Kronecker:
-        return cls(tuple(np.log(sd) / len(shape) * np.eye(m) for m in shape))
-
-    @property
-    def roots(self) -> list[Array]:
-        return [_lower_triangle(factor) for factor in self.factors]
-
-    def quadratic(self, projection: Projection) -> Array:
-        pairs = zip(self.roots, projection.A, strict=True)
-        return projection.outer([jnp.sum((root.T @ a) ** 2, axis=0) for root, a in pairs])
-
-    def trace(self) -> Array:
-        return reduce(mul, (jnp.sum(root**2) for root in self.roots))
-
-    def logdet(self) -> Array:
-        # log |S_1 ⊗ S_2| = m_2 log |S_1| + m_1 log |S_2|
-        sizes = [np.shape(factor)[0] for factor in self.factors]
-        logdets = [2.0 * jnp.sum(jnp.diagonal(jnp.asarray(f))) for f in self.factors]
-        return sum(prod(sizes) / m * d for m, d in zip(sizes, logdets, strict=True))
-
-    def colour(self, noise: Array) -> Array:
-        return along_each_axis(self.roots, noise)
-
-
-COVARIANCES: dict[str, type[Diagonal] | type[Dense] | type[Kronecker]] = {
-    "diagonal": Diagonal,
-    "dense": Dense,
-    "kronecker": Kronecker,
-}
-
-
-def _lower_triangle(factor: ArrayLike) -> Array:
-    factor = jnp.asarray(factor)
-    return jnp.tril(factor, -1) + jnp.diag(jnp.exp(jnp.diagonal(factor)))
+COVARIANCES: dict[str, type[Diagonal] | type[Dense]] = {"diagonal": Diagonal, "dense": Dense}

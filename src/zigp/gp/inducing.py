@@ -1,6 +1,6 @@
-"""Inducing inputs: where a sparse GP keeps what it knows, and how they are placed from data.
+"""Inducing inputs of a sparse GP, and their initial locations.
 
-One set of locations per group of input columns. A single group gives plain inducing points;
+Each group of input columns has one set of locations. A single group gives plain inducing points;
 several give a lattice, all combinations of the groups' locations.
 """
 
@@ -16,16 +16,13 @@ from jaxtyping import Float
 
 from zigp.gp.batch import distinct
 
-__all__ = ["Inducing", "pick", "place"]
-
 _LARGEST_SAMPLE = 20_000
 
 
 class Inducing(eqx.Module):
-    """Locations Z of one group, learned as steps of the size of the data's own spread.
+    """Locations Z of one group: Z = origin + spread ∘ offset.
 
-    Z = origin + spread ∘ offset. Only the offset is learned, so that one learning rate suits
-    columns in any unit.
+    Only the offset is learned, so that one learning rate suits columns in any unit.
     """
 
     offset: Float[ArrayLike, "*lead M D"]
@@ -34,7 +31,7 @@ class Inducing(eqx.Module):
 
     @classmethod
     def at(cls, Z: np.ndarray) -> Inducing:
-        """Inducing inputs that start at the rows of Z."""
+        """Return inducing inputs that start at the rows of Z."""
         Z = np.asarray(Z, float)
         origin, spread = Z.mean(axis=0), Z.std(axis=0)
         spread = np.where(spread > 0, spread, 1.0)
@@ -42,6 +39,7 @@ class Inducing(eqx.Module):
 
     @property
     def Z(self) -> Float[Array, "M D"]:
+        """The locations."""
         constant = stop_gradient((jnp.asarray(self.origin), jnp.asarray(self.spread)))
         return constant[0] + constant[1] * jnp.asarray(self.offset)
 
@@ -54,11 +52,11 @@ def place(
     latlon: bool = False,
     discrete: tuple[int, ...] = (),
 ) -> np.ndarray:
-    """Choose M inducing inputs for the rows of X, or all distinct rows where there are fewer.
+    """Choose M inducing inputs for the rows of X, or all distinct rows if there are fewer.
 
-    One column: evenly among its distinct values. Several: k-means centres of the distinct rows,
-    every column counted in its own standard deviations (latitude and longitude in equal
-    distances). In discrete columns a centre takes the value of the row nearest to it.
+    In one column they are spread evenly over the distinct values. In several they are k-means
+    centres of the distinct rows, with every column in its own standard deviations (latitude and
+    longitude in equal distances). In discrete columns a centre takes the value of the nearest row.
     """
     every, _ = distinct(np.asarray(X, float))
     if len(every) <= M:
@@ -75,7 +73,7 @@ def place(
     else:
         unit = np.where(every.std(axis=0) > 0, every.std(axis=0), 1.0)
 
-    from sklearn.cluster import KMeans  # heavy to import, and only needed here
+    from sklearn.cluster import KMeans  # slow to import, and only needed here
 
     scaled = every / unit
     means = KMeans(M, n_init=1, random_state=int(rng.integers(2**31))).fit(scaled)
@@ -87,7 +85,7 @@ def place(
 
 
 def pick(X: np.ndarray, M: int, seed: int) -> np.ndarray:
-    """M distinct rows of X at random, or all of them where there are fewer."""
+    """Choose M distinct rows of X at random, or all of them if there are fewer."""
     every, _ = distinct(np.asarray(X, float))
     rng = np.random.default_rng(seed)
     return rng.choice(every, min(M, len(every)), replace=False)

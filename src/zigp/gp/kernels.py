@@ -1,18 +1,19 @@
-"""Covariance functions: how alike a function's values are at two inputs.
+"""Covariance functions, combined with `+`, `*` and `.on(columns)`.
 
-Kernels here are correlations where they can be: the prior variance of a function belongs to
-its latent (`zigp.gp.latent.LatentGP.variance`). Parameters left unset are filled from the data
-when a model is fitted. Lengths are in the units of the input columns; with
-`metric="chordal"` the two columns are latitude and longitude in degrees and lengths are km.
+Most kernels are correlations: the prior variance of a function belongs to its latent
+(`zigp.gp.latent.LatentGP.variance`). Parameters that are not given are taken from the data when a
+model is fitted. Lengths are in the units of the input columns. With `metric="chordal"` the two
+columns are latitude and longitude in degrees, and lengths are in km.
 
-Combine with `+` and `*`, weigh with a number (`0.5 * Periodic(24)`), restrict to some columns
-with `.on(0, 1)`. A product over groups of columns is `Matern32().on(0, 1) * Matern12().on(2)`.
+Combine kernels with `+` and `*`, weight them with a number (`0.5 * Periodic(24)`), and restrict
+them to some columns with `.on(0, 1)`. A product over groups of columns is
+`Matern32().on(0, 1) * Matern12().on(2)`.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add, mul
 
@@ -25,12 +26,12 @@ from jaxtyping import Float
 
 __all__ = [
     "Categorical",
-    "Columns",
     "Kernel",
     "Linear",
     "Matern12",
     "Matern32",
     "Matern52",
+    "OnColumns",
     "Periodic",
     "Product",
     "Scaled",
@@ -39,8 +40,9 @@ __all__ = [
     "Sum",
 ]
 
-Values = float | int | Sequence[float] | np.ndarray | Array  # what a user may give
+Values = float | int | Sequence[float] | np.ndarray | Array  # parameters that users give
 Parameter = Array | np.ndarray
+Columns = tuple[int, ...]
 
 _FEW_COLUMNS = 8
 EARTH_RADIUS_KM = 6371.0088  # mean radius of the International Union of Geodesy and Geophysics
@@ -49,34 +51,119 @@ EARTH_RADIUS_KM = 6371.0088  # mean radius of the International Union of Geodesy
 class Kernel(eqx.Module):
     """A positive semi-definite function of two inputs.
 
+    Examples
+    --------
     >>> bool(isinstance(Matern32() + 0.5 * Periodic(24), Kernel))
     True
     """
 
     @abstractmethod
     def __call__(self, X: Float[Array, "N D"], Z: Float[Array, "M D"]) -> Float[Array, "N M"]:
-        """The matrix of k(x, z)."""
+        """Return the matrix of k(x, z)."""
 
-    @abstractmethod
     def diag(self, X: Float[Array, "N D"]) -> Float[Array, " N"]:
-        """k(x, x) for each row."""
+        """Return k(x, x) for each row.
+
+        Parameters
+        ----------
+        X : array of shape (N, D)
+            The inputs.
+
+        Returns
+        -------
+        array of shape (N,)
+        """
+        return jnp.ones(X.shape[0], X.dtype)
 
     def filled(self, X: np.ndarray, reach: float) -> Kernel:
-        """This kernel with unset parameters taken from the inputs.
+        """Return this kernel with parameters that are not given taken from the inputs.
 
-        `reach` is the first guess of a length-scale, in standard deviations of a column.
+        Parameters
+        ----------
+        X : array of shape (N, D)
+            The inputs.
+        reach : float
+            The initial length-scale, in standard deviations of a column.
+
+        Returns
+        -------
+        Kernel
         """
+        every = tuple(range(X.shape[1]))
+        return self.map_leaves(lambda leaf, at: leaf._filled(X[:, at], reach), every)
+
+    def _filled(self, X: np.ndarray, reach: float) -> Kernel:
+        """Fill a leaf from the columns that it uses."""
         return self
 
-    def on(self, *columns: int) -> Columns:
-        """This kernel, looking only at the given columns.
+    def on(self, *columns: int) -> OnColumns:
+        """Restrict this kernel to some columns.
 
+        Parameters
+        ----------
+        *columns : int
+            The columns, counted from 0 within the column group of the kernel.
+
+        Returns
+        -------
+        OnColumns
+
+        Examples
+        --------
         >>> (Matern32().on(0, 1) * Matern12().on(2)).factors[0].columns
         (0, 1)
         """
         if not columns:
             raise ValueError("on() needs at least one column: kernel.on(0) or kernel.on(0, 1).")
-        return Columns(self, columns)
+        return OnColumns(self, columns)
+
+    def map_leaves(self, function: Callable[[Kernel, Columns], Kernel], columns: Columns) -> Kernel:
+        """Apply a function to every kernel that is not a combination of others.
+
+        Parameters
+        ----------
+        function : callable
+            Takes such a kernel and the columns that it uses, and returns its replacement.
+        columns : tuple of int
+            The columns that this kernel uses.
+
+        Returns
+        -------
+        Kernel
+
+        Examples
+        --------
+        >>> kernel = Matern32().on(0) + 2 * Matern12().on(1)
+        >>> kernel.map_leaves(lambda leaf, columns: Linear(), (0, 1)).terms[0]
+        OnColumns(kernel=Linear(log_scale=None), columns=(0,))
+        """
+        return function(self, columns)
+
+    def leaves(self, columns: Columns) -> list[tuple[Kernel, Columns]]:
+        """Return every kernel that is not a combination of others, with the columns that it uses.
+
+        Parameters
+        ----------
+        columns : tuple of int
+            The columns that this kernel uses.
+
+        Returns
+        -------
+        list of (Kernel, tuple of int)
+
+        Examples
+        --------
+        >>> [columns for _, columns in (Matern32().on(1, 2) + Linear()).leaves((4, 5, 6))]
+        [(5, 6), (4, 5, 6)]
+        """
+        leaves: list[tuple[Kernel, Columns]] = []
+
+        def collect(leaf: Kernel, at: Columns) -> Kernel:
+            leaves.append((leaf, at))
+            return leaf
+
+        self.map_leaves(collect, columns)
+        return leaves
 
     def __add__(self, other: Kernel) -> Sum:
         return Sum((self, other))
@@ -88,13 +175,31 @@ class Kernel(eqx.Module):
 
 
 class Stationary(Kernel):
-    """A kernel of scaled distance: one length-scale per column (ARD), or one for all.
+    """A kernel of the scaled distance between inputs.
 
+    Parameters
+    ----------
+    lengthscale : float or sequence of float, default=None
+        One length-scale per column (automatic relevance determination), or one for all of them. By
+        default they are taken from the data, one per column.
+    metric : {"euclidean", "chordal"}, default="euclidean"
+        The distance. With "chordal" the columns are latitude and longitude in degrees, and the
+        distance is the straight line through the Earth in km.
+
+    Attributes
+    ----------
+    lengthscale : array
+        The length-scale in the units of the columns, or in km.
+    relative_lengthscale : array
+        The length-scale in standard deviations of the columns.
+
+    Examples
+    --------
     >>> isinstance(Matern32([1.0, 2.0]), Stationary)  # a length-scale for each of two columns
     True
     """
 
-    log_lengthscale: Parameter | None  # in the unit below, which is not learned
+    log_lengthscale: Parameter | None  # relative to `unit`, which is not learned
     unit: Parameter
     metric: str = eqx.field(static=True)
 
@@ -119,29 +224,47 @@ class Stationary(Kernel):
 
     @property
     def lengthscale(self) -> Array:
+        """The length-scale in the units of the input columns, or in km."""
         return jax.lax.stop_gradient(jnp.asarray(self.unit)) * self.relative_lengthscale
 
     def with_metric(self, metric: str) -> Stationary:
-        """The same kernel with another distance."""
+        """Return the same kernel with another distance.
+
+        Parameters
+        ----------
+        metric : {"euclidean", "chordal"}
+            The distance.
+
+        Returns
+        -------
+        Stationary
+        """
         given = None if self.log_lengthscale is None else np.exp(np.asarray(self.log_lengthscale))
         return type(self)(given, metric=metric)
 
     @abstractmethod
     def correlation(self, r2: Array) -> Array:
-        """The kernel as a function of squared scaled distance."""
+        """Return the kernel as a function of the squared scaled distance.
+
+        Parameters
+        ----------
+        r2 : array
+            Squared distances in length-scales.
+
+        Returns
+        -------
+        array of the shape of r2
+        """
 
     def __call__(self, X: Array, Z: Array) -> Array:
         if self.metric == "chordal":
             X, Z = _on_sphere(X), _on_sphere(Z)
-        # The barrier keeps a compiler from rounding but one of two equal inputs as it subtracts
-        # them: in float32, where length-scales collapse, k(x, x) came out as 0.
+        # Without the barrier a compiler may round only one of two equal inputs before it subtracts
+        # them: in float32, with collapsed length-scales, k(x, x) was 0.
         scaled = jax.lax.optimization_barrier((X / self.lengthscale, Z / self.lengthscale))
         return self.correlation(_squared_distance(*scaled))
 
-    def diag(self, X: Array) -> Array:
-        return jnp.ones(X.shape[0], X.dtype)
-
-    def filled(self, X: np.ndarray, reach: float) -> Kernel:
+    def _filled(self, X: np.ndarray, reach: float) -> Kernel:
         if self.metric == "chordal" and X.shape[1] != 2:
             raise ValueError(
                 f"A chordal kernel needs exactly two columns, latitude and longitude; it was "
@@ -171,6 +294,16 @@ class Stationary(Kernel):
 class SquaredExponential(Stationary):
     """Very smooth functions: k = exp(−r²/2), r² = Σ_d (x_d − z_d)²/ℓ_d². The paper's kernel.
 
+    Parameters
+    ----------
+    lengthscale : float or sequence of float, default=None
+        One length-scale per column, or one for all of them. By default they are taken from the
+        data.
+    metric : {"euclidean", "chordal"}, default="euclidean"
+        The distance; "chordal" is for latitude and longitude in degrees.
+
+    Examples
+    --------
     >>> x = jnp.array([[0.0], [1.0]])
     >>> float(SquaredExponential(1.0)(x, x)[0, 1])
     0.607
@@ -181,8 +314,18 @@ class SquaredExponential(Stationary):
 
 
 class Matern12(Stationary):
-    """Rough functions, continuous only: k = exp(−r).
+    """Rough, continuous functions: k = exp(−r).
 
+    Parameters
+    ----------
+    lengthscale : float or sequence of float, default=None
+        One length-scale per column, or one for all of them. By default they are taken from the
+        data.
+    metric : {"euclidean", "chordal"}, default="euclidean"
+        The distance; "chordal" is for latitude and longitude in degrees.
+
+    Examples
+    --------
     >>> x = jnp.array([[0.0], [1.0]])
     >>> float(Matern12(1.0)(x, x)[0, 1])
     0.368
@@ -195,6 +338,16 @@ class Matern12(Stationary):
 class Matern32(Stationary):
     """Functions with one derivative: k = (1 + √3 r) exp(−√3 r).
 
+    Parameters
+    ----------
+    lengthscale : float or sequence of float, default=None
+        One length-scale per column, or one for all of them. By default they are taken from the
+        data.
+    metric : {"euclidean", "chordal"}, default="euclidean"
+        The distance; "chordal" is for latitude and longitude in degrees.
+
+    Examples
+    --------
     >>> x = jnp.array([[0.0], [1.0]])
     >>> float(Matern32(1.0)(x, x)[0, 1])
     0.483
@@ -208,6 +361,16 @@ class Matern32(Stationary):
 class Matern52(Stationary):
     """Functions with two derivatives: k = (1 + √5 r + 5r²/3) exp(−√5 r).
 
+    Parameters
+    ----------
+    lengthscale : float or sequence of float, default=None
+        One length-scale per column, or one for all of them. By default they are taken from the
+        data.
+    metric : {"euclidean", "chordal"}, default="euclidean"
+        The distance; "chordal" is for latitude and longitude in degrees.
+
+    Examples
+    --------
     >>> x = jnp.array([[0.0], [1.0]])
     >>> float(Matern52(1.0)(x, x)[0, 1])
     0.524
@@ -221,9 +384,16 @@ class Matern52(Stationary):
 class Periodic(Kernel):
     """Functions that repeat: k = exp(−2 Σ_d sin²(π(x_d − z_d)/period) / ℓ_d²).
 
-    The period is given, not learned. The length-scale has no unit: at 1, values half a period apart
-    have correlation exp(−2).
+    Parameters
+    ----------
+    period : float
+        The period, in the units of the columns. It is not learned.
+    lengthscale : float or sequence of float, default=1.0
+        One length-scale per column, or one for all of them. It has no unit: at 1, values half a
+        period apart have correlation exp(−2).
 
+    Examples
+    --------
     >>> hours = jnp.array([[0.0], [24.0]])
     >>> float(Periodic(24)(hours, hours)[0, 1])
     1.0
@@ -240,9 +410,10 @@ class Periodic(Kernel):
 
     @property
     def lengthscale(self) -> Array:
+        """The length-scale."""
         return jnp.exp(jnp.asarray(self.log_lengthscale))
 
-    def filled(self, X: np.ndarray, reach: float) -> Kernel:
+    def _filled(self, X: np.ndarray, reach: float) -> Kernel:
         _check_columns(np.asarray(self.log_lengthscale), X, "lengthscale")
         return self
 
@@ -250,13 +421,18 @@ class Periodic(Kernel):
         s = jnp.sin(np.pi * (X[:, None, :] - Z[None, :, :]) / self.period) / self.lengthscale
         return jnp.exp(-2.0 * jnp.sum(s * s, axis=-1))
 
-    def diag(self, X: Array) -> Array:
-        return jnp.ones(X.shape[0], X.dtype)
-
 
 class Linear(Kernel):
     """Straight lines through the centre of the data: k = Σ_d x_d z_d / s_d².
 
+    Parameters
+    ----------
+    scale : float or sequence of float, default=None
+        The scale s, one per column or one for all of them. By default it is the standard deviation
+        of each column.
+
+    Examples
+    --------
     >>> x = jnp.array([[1.0], [2.0]])
     >>> float(Linear(1.0)(x, x)[0, 1])
     2.0
@@ -269,6 +445,7 @@ class Linear(Kernel):
 
     @property
     def scale(self) -> Array:
+        """The scale s."""
         return jnp.exp(jnp.asarray(self.log_scale))
 
     def __call__(self, X: Array, Z: Array) -> Array:
@@ -277,7 +454,7 @@ class Linear(Kernel):
     def diag(self, X: Array) -> Array:
         return jnp.sum((X / self.scale) ** 2, axis=-1)
 
-    def filled(self, X: np.ndarray, reach: float) -> Kernel:
+    def _filled(self, X: np.ndarray, reach: float) -> Kernel:
         if self.log_scale is not None:
             _check_columns(self.log_scale, X, "scale")
             return self
@@ -287,11 +464,18 @@ class Linear(Kernel):
 
 
 class Categorical(Kernel):
-    """Levels that are alike to a learned degree: k = 1 if x = z, else ρ with 0 < ρ < 1.
+    """Levels with a learned similarity: k = 1 if x = z, else ρ with 0 < ρ < 1.
 
-    With several columns k is the product over them. Levels are numbers; those closer than a
-    half are the same level.
+    With several columns k is the product over them. Levels are numbers; two that differ by less
+    than a half are the same level.
 
+    Parameters
+    ----------
+    similarity : float or sequence of float, default=0.5
+        The initial ρ, one per column or one for all of them.
+
+    Examples
+    --------
     >>> gear = jnp.array([[0.0], [1.0]])
     >>> float(Categorical(0.3)(gear, gear)[0, 1])
     0.3
@@ -307,20 +491,27 @@ class Categorical(Kernel):
 
     @property
     def similarity(self) -> Array:
+        """ρ."""
         return jax.nn.sigmoid(jnp.asarray(self.logit_similarity))
 
     def __call__(self, X: Array, Z: Array) -> Array:
         same = jnp.abs(X[:, None, :] - Z[None, :, :]) < 0.5
         return jnp.prod(jnp.where(same, 1.0, self.similarity.astype(X.dtype)), axis=-1)
 
-    def diag(self, X: Array) -> Array:
-        return jnp.ones(X.shape[0], X.dtype)
 
+class OnColumns(Kernel):
+    """A kernel of some of the columns, which `Kernel.on` returns.
 
-class Columns(Kernel):
-    """A kernel that looks only at some of the columns.
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    columns : tuple of int
+        The columns that it uses.
 
-    >>> Columns(Matern32(), (0, 1)).columns == Matern32().on(0, 1).columns
+    Examples
+    --------
+    >>> OnColumns(Matern32(), (0, 1)).columns == Matern32().on(0, 1).columns
     True
     """
 
@@ -333,18 +524,28 @@ class Columns(Kernel):
     def diag(self, X: Array) -> Array:
         return self.kernel.diag(X[:, self.columns])
 
-    def filled(self, X: np.ndarray, reach: float) -> Kernel:
-        if max(self.columns) >= X.shape[1]:
+    def map_leaves(self, function: Callable[[Kernel, Columns], Kernel], columns: Columns) -> Kernel:
+        if max(self.columns) >= len(columns):
             raise ValueError(
-                f"A kernel looks at column {max(self.columns)} of its inputs, which have only "
-                f"{X.shape[1]}: .on() counts within the kernel's own group of columns, from 0."
+                f"A kernel uses column {max(self.columns)} of its inputs, which have only "
+                f"{len(columns)}: .on() counts within the kernel's own group of columns, from 0."
             )
-        return Columns(self.kernel.filled(X[:, self.columns], reach), self.columns)
+        inner = tuple(columns[i] for i in self.columns)
+        return OnColumns(self.kernel.map_leaves(function, inner), self.columns)
 
 
 class Scaled(Kernel):
     """A kernel times a learned positive number: v · k.
 
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel k.
+    variance : float, default=1.0
+        The initial v.
+
+    Examples
+    --------
     >>> float((0.5 * Matern32()).variance)
     0.5
     """
@@ -358,6 +559,7 @@ class Scaled(Kernel):
 
     @property
     def variance(self) -> Array:
+        """v."""
         return jnp.exp(jnp.asarray(self.log_variance))
 
     def __call__(self, X: Array, Z: Array) -> Array:
@@ -366,13 +568,20 @@ class Scaled(Kernel):
     def diag(self, X: Array) -> Array:
         return self.variance * self.kernel.diag(X)
 
-    def filled(self, X: np.ndarray, reach: float) -> Kernel:
-        return eqx.tree_at(lambda k: k.kernel, self, self.kernel.filled(X, reach))
+    def map_leaves(self, function: Callable[[Kernel, Columns], Kernel], columns: Columns) -> Kernel:
+        return eqx.tree_at(lambda k: k.kernel, self, self.kernel.map_leaves(function, columns))
 
 
 class Sum(Kernel):
-    """A sum of independent functions: k = Σ_i k_i.
+    """The kernel of a sum of independent functions: k = Σ_i k_i.
 
+    Parameters
+    ----------
+    terms : tuple of Kernel
+        The kernels k_i.
+
+    Examples
+    --------
     >>> len((Matern32() + Linear()).terms)
     2
     """
@@ -385,13 +594,20 @@ class Sum(Kernel):
     def diag(self, X: Array) -> Array:
         return reduce(add, (k.diag(X) for k in self.terms))
 
-    def filled(self, X: np.ndarray, reach: float) -> Kernel:
-        return Sum(tuple(k.filled(X, reach) for k in self.terms))
+    def map_leaves(self, function: Callable[[Kernel, Columns], Kernel], columns: Columns) -> Kernel:
+        return Sum(tuple(k.map_leaves(function, columns) for k in self.terms))
 
 
 class Product(Kernel):
-    """Inputs are alike only where every factor says so: k = Π_i k_i.
+    """A product of kernels, k = Π_i k_i: inputs are similar only if they are for every factor.
 
+    Parameters
+    ----------
+    factors : tuple of Kernel
+        The kernels k_i.
+
+    Examples
+    --------
     >>> len((Matern32().on(0) * Matern12().on(1)).factors)
     2
     """
@@ -404,12 +620,12 @@ class Product(Kernel):
     def diag(self, X: Array) -> Array:
         return reduce(mul, (k.diag(X) for k in self.factors))
 
-    def filled(self, X: np.ndarray, reach: float) -> Kernel:
-        return Product(tuple(k.filled(X, reach) for k in self.factors))
+    def map_leaves(self, function: Callable[[Kernel, Columns], Kernel], columns: Columns) -> Kernel:
+        return Product(tuple(k.map_leaves(function, columns) for k in self.factors))
 
 
 def _log(value: Values | None, name: str) -> np.ndarray | None:
-    """The logarithm of a positive parameter, or None where it is still to be found."""
+    """Return the logarithm of a positive parameter, or None if it is to be taken from the data."""
     if value is None:
         return None
     array = np.asarray(value, float)
@@ -427,13 +643,13 @@ def _check_columns(value: Parameter, X: np.ndarray, name: str) -> None:
 
 
 def _spread(X: np.ndarray) -> np.ndarray:
-    """The standard deviation of each column; 1 where a column does not vary."""
+    """Return the standard deviation of each column, or 1 for a column that does not vary."""
     spread = np.std(np.asarray(X, float), axis=0)
     return np.where(spread > 0, spread, 1.0)
 
 
 def _on_sphere(X: Array) -> Array:
-    """Latitude and longitude in degrees as a point in space, in km from the Earth's centre."""
+    """Turn latitude and longitude in degrees into a point in space, in km from Earth's centre."""
     lat, lon = jnp.deg2rad(X[:, 0]), jnp.deg2rad(X[:, 1])
     unit = (jnp.cos(lat) * jnp.cos(lon), jnp.cos(lat) * jnp.sin(lon), jnp.sin(lat))
     return EARTH_RADIUS_KM * jnp.stack(unit, axis=-1)
@@ -441,7 +657,7 @@ def _on_sphere(X: Array) -> Array:
 
 def _squared_distance(X: Array, Z: Array) -> Array:
     # Differences first: |x|² + |z|² − 2xz would cancel for inputs far from the origin. Column by
-    # column: XLA is slow at adding up along a last axis that is short.
+    # column: XLA is slow at sums along a short last axis.
     if X.shape[1] > _FEW_COLUMNS:
         return jnp.sum((X[:, None, :] - Z[None, :, :]) ** 2, axis=-1)
     return reduce(add, ((X[:, None, c] - Z[None, :, c]) ** 2 for c in range(X.shape[1])))
@@ -452,6 +668,6 @@ def _root(r2: Array) -> Array:
 
     Every r² here is flat at zero, so the derivative of a kernel vanishes there, as it should. (The
     usual pair of `where`s was miscompiled by jaxlib 0.12.0.1 on the CPU, in a fused loop over
-    families of latents: wrong diagonals, found by a test.)
+    families of latents: it gave wrong diagonals, which a test found.)
     """
     return jnp.sqrt(r2 + 1e-30)

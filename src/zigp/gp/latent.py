@@ -6,9 +6,9 @@ A = L⁻¹ K(Z, X),
 
     mean = β + √v Aᵀm          var = v (k − |a|² + aᵀ S a)
 
-Inputs fall into groups of columns, one kernel and one set of inducing inputs each; with several
-groups K = K_1 ⊗ K_2 ⊗ …, A factors likewise, and every contraction below runs over one group
-at a time. Plain inducing points are the case of one group. No Kronecker product is formed.
+Inputs form groups of columns, each with a kernel and a set of inducing inputs. With several groups
+K = K_1 ⊗ K_2 ⊗ …, A factors likewise, and every contraction runs over one group at a time. Plain
+inducing points are the case of one group. No Kronecker product is formed.
 """
 
 from __future__ import annotations
@@ -34,19 +34,17 @@ from zigp.gp.kernels import Kernel
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection, along_each_axis, default_jitter, whitened, with_jitter
 
-__all__ = ["LatentGP", "family", "part_of", "with_part"]
-
 
 class LatentGP(eqx.Module):
     """A latent function under q: prior mean β, prior variance v, kernels, inducing inputs, q.
 
-    It may be a whole family of latents (see `family`): then every array has `leading` axes more, in
-    front, except that kernels and inducing inputs have none where they are `shared`. A family is
-    computed as one batch.
+    A whole family of latents (see `family`) is also a `LatentGP`, computed as one batch: every
+    array has `leading` additional axes in front. Kernels and inducing inputs of a `shared` family
+    have none.
     """
 
     kernels: tuple[Kernel, ...]
-    inducing: tuple[Inducing, ...] | None  # None: those of another latent, see zigp.models.model
+    inducing: tuple[Inducing, ...] | None  # None: those of another latent, see `Model.untied`
     q_mean: ArrayLike
     q_cov: Covariance
     log_variance: ArrayLike
@@ -69,7 +67,7 @@ class LatentGP(eqx.Module):
         q_sd: float = 1.0,
         dtype: str = "float64",
     ) -> LatentGP:
-        """A latent whose q starts as N(0, q_sd² I) in the whitened space."""
+        """Return a latent whose q starts as N(0, q_sd² I) in the whitened space."""
         shape = tuple(len(z) for z in Z)
         latent = cls(
             kernels=tuple(kernels),
@@ -85,7 +83,13 @@ class LatentGP(eqx.Module):
 
     @property
     def variance(self) -> Array:
+        """v."""
         return jnp.exp(jnp.asarray(self.log_variance))
+
+    @property
+    def family_shape(self) -> tuple[int, ...]:
+        """The lengths of the leading axes; () for a single latent."""
+        return np.shape(self.log_variance)[: self.leading]
 
     @property
     def Z(self) -> tuple[Array, ...]:
@@ -93,29 +97,28 @@ class LatentGP(eqx.Module):
 
     @property
     def _groups(self) -> tuple[Inducing, ...]:
-        assert self.inducing is not None, "take it from its model, which knows whose it shares"
+        assert self.inducing is not None, "a tied latent: take it from Model.untied()"
         return self.inducing
 
     def project(self, at: Rows | Lattice) -> Projection:
-        """A at the inputs, for latents of unit amplitude."""
+        """Return A at the inputs, for latents of unit amplitude."""
         return self._each(lambda gp: gp._project(at))
 
     def through(self, projection: Projection) -> Moments:
-        """Mean and variance at every input: leading axes of the family, then the inputs' shape."""
-        return self._each(lambda gp, seen: gp._through(seen), projection)
+        """Return mean and variance at every input: axes of the family, then of the inputs."""
+        return self._each(lambda gp, projection: gp._through(projection), projection)
 
     def marginal(self, at: Rows | Lattice) -> Moments:
-        """Mean and variance at inputs."""
+        """Return mean and variance at inputs."""
         return self.through(self.project(at))
 
     def kl(self) -> Array:
-        """KL(q(w) ‖ N(0, I)) = ½ (tr S + |m|² − M − log |S|), over the whole family."""
+        """Return KL(q(w) ‖ N(0, I)) = ½ (tr S + |m|² − M − log |S|), summed over the family."""
         return jnp.sum(self._each(lambda gp: gp._kl()))
 
     def draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
-        """n functions from q, each drawn jointly over all inputs."""
-        shape = np.shape(self.log_variance)[: self.leading]
-        keys = jax.random.split(key, shape)
+        """Draw n functions from q, each jointly over all inputs."""
+        keys = jax.random.split(key, self.family_shape)
         draws = self._each(lambda gp, key: gp._draw(key, at, n), keys)
         return jnp.moveaxis(draws, self.leading, 0)
 
@@ -124,37 +127,35 @@ class LatentGP(eqx.Module):
         projection: Projection,
         slope: Moments,
         rate: Array,
-        total: Callable[[Array], Array],
         convex: ArrayLike = 1.0,
     ) -> LatentGP:
-        """q after a natural-gradient step up the bound; the rest of the latent is held.
+        """Take a natural-gradient step of q up the bound, with the rest of the latent fixed.
 
-        `slope` is the derivative of what is expected of the data with respect to this latent's
-        marginals, and `total` adds up over devices what was summed over the inputs of one. With A
-        and w = −2v ∂var,
+        `slope` is the derivative of the expected log likelihood with respect to the marginals of
+        this latent. With A and w = −2v ∂var,
 
             H = I + A diag(w) Aᵀ        S⁻¹ ← (1 − rate) S⁻¹ + rate H
             m ← m + rate S (√v A ∂mean − m)
 
         At rate 1 this is the exact optimum of a latent that enters linearly with Gaussian noise.
-        Elsewhere w can be negative, and so large that there is no such S: `convex` is the part of
-        negative w that is counted. What does not exist comes out as NaN.
+        Elsewhere w can be negative, and so large that no such S exists: `convex` multiplies
+        negative w. A step that does not exist gives NaN.
         """
 
-        def one(gp: LatentGP, seen: Projection, by: Moments) -> tuple[Array, Any]:
+        def one(gp: LatentGP, projection: Projection, slope: Moments) -> tuple[Array, Any]:
             m, v = jnp.asarray(gp.q_mean), gp.variance
-            by = jax.tree.map(lambda slope: slope.reshape(seen.shape), by)
-            gradient = total(seen.pull(jnp.sqrt(v) * by.mean)) - m
-            weights = -2.0 * v * by.var
+            by_mean, by_var = (part.reshape(projection.shape) for part in (slope.mean, slope.var))
+            gradient = projection.pull(jnp.sqrt(v) * by_mean) - m
+            weights = -2.0 * v * by_var
             weights = jnp.where(weights < 0, convex * weights, weights)
-            cov, change = gp.q_cov.natural_step(seen, weights, gradient, rate, total)
+            cov, change = gp.q_cov.natural_step(projection, weights, gradient, rate)
             return m + change, cov
 
         moved = self._each(one, projection, slope)
         return eqx.tree_at(lambda gp: (gp.q_mean, gp.q_cov), self, moved)
 
     def _each(self, function: Callable, *mapped: Any) -> Any:
-        """A function of one latent, over the family at once."""
+        """Apply a function of one latent to the whole family at once."""
         paths, structure = jax.tree_util.tree_flatten_with_path(self)
         axes = [None if path[0].name in self._common else 0 for path, _ in paths]
 
@@ -166,22 +167,21 @@ class LatentGP(eqx.Module):
         return one([jnp.asarray(leaf) for _, leaf in paths], *mapped)
 
     def members(self) -> Iterator[tuple[tuple[int, ...], LatentGP]]:
-        """The latents of the family, each by its place in it; a single latent has the place ()."""
-        shape = np.shape(self.log_variance)[: self.leading]
-        for place in np.ndindex(*shape):
+        """Yield each latent of the family with its index; that of a single latent is ()."""
+        for place in np.ndindex(*self.family_shape):
             one = self._map(lambda leaf, place=place: leaf[place])
             yield place, dataclasses.replace(one, leading=0, shared=False)
 
     def part(self, first: Array, shape: tuple[int, ...]) -> LatentGP:
-        """A part of the family, of this shape and from this place on."""
+        """Return the part of the family that starts at an index and has this shape."""
         return self._map(lambda leaf: part_of(leaf, first, shape))
 
     def with_part(self, first: Array, part: LatentGP) -> LatentGP:
-        """The family with a part of it put back."""
+        """Return the family with a part of it replaced."""
         return self._map(lambda leaf, new: with_part(leaf, first, new), part)
 
     def _map(self, function: Callable, *others: LatentGP) -> LatentGP:
-        """A function of every array but those that all of the family have together."""
+        """Apply a function to every array except those that the whole family shares."""
 
         def at(path: tuple[Any, ...], leaf: Any, *rest: Any) -> Any:
             return leaf if path[0].name in self._common else function(leaf, *rest)
@@ -190,22 +190,20 @@ class LatentGP(eqx.Module):
 
     @property
     def _common(self) -> tuple[str, ...]:
-        """What all of the family have together."""
+        """The fields that the whole family shares."""
         return ("kernels", "inducing") if self.shared else ()
 
     def _project(self, at: Rows | Lattice) -> Projection:
-        """A at the inputs, for one latent."""
-        inputs = at.shape
-        at, spots, shape = self._aligned(at)
+        aligned, spots = self._aligned(at)
         A, prior = [], []
         for kernel, group, columns, spot in zip(
             self.kernels, self._groups, self.columns, spots, strict=True
         ):
-            X = _select(at, columns, spot)
+            X = _select(aligned, columns, spot)
             K = with_jitter(kernel(group.Z, group.Z), self.jitter)
             A.append(whitened(K, kernel(group.Z, X)))
             prior.append(kernel.diag(X))
-        return Projection(tuple(A), tuple(prior), spots, shape, inputs)
+        return Projection(tuple(A), tuple(prior), spots, aligned.shape, at.shape)
 
     def _through(self, projection: Projection) -> Moments:
         mean = self._in_units(projection.mean(jnp.asarray(self.q_mean)))
@@ -213,7 +211,7 @@ class LatentGP(eqx.Module):
         return Moments(mean.reshape(projection.inputs), var.reshape(projection.inputs))
 
     def _in_units(self, h: Array) -> Array:
-        """β + √v h."""
+        """Return β + √v h."""
         return jnp.asarray(self.prior_mean) + jnp.sqrt(self.variance) * h
 
     def _kl(self) -> Array:
@@ -221,13 +219,13 @@ class LatentGP(eqx.Module):
         return 0.5 * (self.q_cov.trace() + jnp.sum(m * m) - m.size - self.q_cov.logdet())
 
     def _draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
-        """One latent's draws.
+        """Draw n functions of one latent.
 
-        With R Rᵀ = K(X, X) − AᵀA and w ~ q, rows give h = Aᵀw + R ε. On a lattice the prior draw
-        factors, h₀ = ([A_1ᵀ R_1] ⊗ [A_2ᵀ R_2] ⊗ …) ν, and q moves the part of it that the
-        inducing variables ν_Z carry: h = h₀ + Aᵀ(w − ν_Z).
+        With R Rᵀ = K(X, X) − AᵀA and w ~ q, a draw at rows is h = Aᵀw + R ε. On a lattice a draw
+        from the prior factors, h₀ = ([A_1ᵀ R_1] ⊗ [A_2ᵀ R_2] ⊗ …) ν, and q moves its part that
+        depends on the inducing variables ν_Z: h = h₀ + Aᵀ(w − ν_Z).
         """
-        aligned, spots, _ = self._aligned(at)
+        aligned, spots = self._aligned(at)
         projection = self._project(aligned)
         inputs = [_select(aligned, c, s) for c, s in zip(self.columns, spots, strict=True)]
         K = [kernel(X, X) for kernel, X in zip(self.kernels, inputs, strict=True)]
@@ -257,12 +255,10 @@ class LatentGP(eqx.Module):
 
         return jax.lax.map(one, jax.random.split(key, n)).reshape(n, *at.shape)
 
-    def _aligned(
-        self, at: Rows | Lattice
-    ) -> tuple[Rows | Lattice, tuple[int, ...], tuple[int, ...]]:
-        """The inputs, and the axis of theirs that each of this latent's groups runs along.
+    def _aligned(self, at: Rows | Lattice) -> tuple[Rows | Lattice, tuple[int, ...]]:
+        """Return the inputs, and for each group of this latent the axis it runs along.
 
-        A lattice whose axes do not separate this latent's groups is taken as rows.
+        A lattice whose axes do not separate the groups of this latent is returned as rows.
         """
         if isinstance(at, Lattice):
             homes = [
@@ -271,17 +267,16 @@ class LatentGP(eqx.Module):
             ]
             spots = tuple(home[0] for home in homes if home)
             if len(spots) == len(self.columns) and len(set(spots)) == len(spots):
-                return at, spots, at.shape
-        rows = at.rows()
-        return rows, (0,) * len(self.columns), rows.shape
+                return at, spots
+        return at.rows(), (0,) * len(self.columns)
 
 
 def family(
     members: Sequence[LatentGP], shape: tuple[int, ...], *, shared: bool = False
 ) -> LatentGP:
-    """Latents of one kind as one batch of the given shape, in row-major order.
+    """Stack latents of one kind into a family of the given shape, in row-major order.
 
-    With `shared`, all have the kernels and inducing inputs of the first.
+    In a `shared` family all have the kernels and inducing inputs of the first.
     """
     stacked = jax.tree.map(
         lambda *leaves: np.stack(leaves).reshape(*shape, *np.shape(leaves[0])), *members
@@ -291,13 +286,13 @@ def family(
 
 
 def part_of(leaf: Array, first: Array, shape: tuple[int, ...]) -> Array:
-    """A part of an array along its first axes."""
+    """Return the part of an array that starts at an index and has this shape on its first axes."""
     rest = jnp.shape(leaf)[len(shape) :]
     return jax.lax.dynamic_slice(jnp.asarray(leaf), _corner(leaf, first), (*shape, *rest))
 
 
 def with_part(leaf: Array, first: Array, new: Array) -> Array:
-    """The array with a part of it put back."""
+    """Return an array with a part of it replaced, which starts at an index."""
     return jax.lax.dynamic_update_slice(jnp.asarray(leaf), new, _corner(leaf, first))
 
 
@@ -306,7 +301,7 @@ def _corner(leaf: Array, first: Array) -> list[Array]:
 
 
 def _select(at: Rows | Lattice, columns: tuple[int, ...], spot: int) -> Array:
-    """The coordinates of some columns along one axis of the inputs."""
+    """Return the coordinates of some columns along one axis of the inputs."""
     if isinstance(at, Rows):
         return jnp.asarray(at.X)[:, columns]
     within = tuple(at.columns[spot].index(c) for c in columns)

@@ -1,15 +1,13 @@
-"""The mean and variance of a function at every input."""
+"""Means and variances of a function at its inputs."""
 
 from __future__ import annotations
 
 import equinox as eqx
 from jax import Array
 
-__all__ = ["Moments"]
-
 
 class Moments(eqx.Module):
-    """Mean and variance at every input: leading axes of the latent, then the inputs' shape."""
+    """Mean and variance at every input: leading axes of a family, then the shape of the inputs."""
 
     mean: Array
     var: Array

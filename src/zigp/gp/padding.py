@@ -1,4 +1,4 @@
-"""Rows padded to one of a few sizes, so that one compiled program serves many row counts."""
+"""Padding of rows to one of a few sizes, so that one compiled program serves many row counts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-__all__ = ["chunks", "padded", "padded_size"]
-
 _SMALLEST = 256
 
 
 def padded_size(n: int) -> int:
-    """The next of the sizes 256, 384, 512, 768, …: few, so that little is compiled twice."""
+    """Return the smallest of the sizes 256, 384, 512, 768, … that holds n rows."""
     size = _SMALLEST
     while size < n:
         if size * 3 // 2 >= n:
@@ -22,7 +20,7 @@ def padded_size(n: int) -> int:
 
 
 def chunks(X: np.ndarray, rows: int) -> Iterable[tuple[slice, np.ndarray]]:
-    """Parts of X of equal padded size, each with the slice of X that it stands for."""
+    """Yield parts of X, padded to one size, each with the slice of X that it holds."""
     size = min(padded_size(len(X)), rows)
     for start in range(0, len(X), size):
         part = X[start : start + size]
@@ -30,6 +28,6 @@ def chunks(X: np.ndarray, rows: int) -> Iterable[tuple[slice, np.ndarray]]:
 
 
 def padded(values: np.ndarray, size: int) -> np.ndarray:
-    """Values followed by copies of the first one."""
+    """Pad values to a size with copies of the first one."""
     filler = np.broadcast_to(values[:1], (size - len(values), *values.shape[1:]))
     return np.concatenate([values, filler])

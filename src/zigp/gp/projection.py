@@ -1,4 +1,4 @@
-"""Inputs seen from the inducing variables: A = L⁻¹ K(Z, X), with L Lᵀ = K(Z, Z)."""
+"""Projection of inputs onto inducing variables: A = L⁻¹ K(Z, X), with L Lᵀ = K(Z, Z)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,24 @@ from jax.scipy.linalg import solve_triangular
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-__all__ = ["Projection", "along_each_axis", "default_jitter", "whitened", "with_jitter"]
-
-_SMALL = 256  # a triangular matrix that is multiplied as if it were full
+_SMALL = 256  # up to this size a triangular matrix is multiplied as if it were full
 _INPUT_LETTERS = "xyzuvrst"
 _INDUCING_LETTERS = "abcdefghijklmnop"
 
 
 class Projection(eqx.Module):
-    """The inputs seen from the inducing variables, one factor of A per group of columns.
+    """The factors of A, one per group of columns, and the products with A that training needs.
 
-    `A[i]` is L_i⁻¹ K_i(Z_i, X_i), [m_i × n_i], and `prior[i]` the kernel's diagonal. `spots[i]`
-    is the axis of the inputs that group i runs along: with rows every group runs along the only
-    axis, on a lattice each along its own. Written as an Einstein sum the two cases are one.
+    `A[i]` is L_i⁻¹ K_i(Z_i, X_i), [m_i × n_i], and `prior[i]` the diagonal of the kernel. Group i
+    runs along the axis `spots[i]` of the inputs: with rows all groups run along the only axis, on a
+    lattice each runs along its own. One Einstein sum covers both cases.
     """
 
     A: tuple[Float[Array, "_ _"], ...]
     prior: tuple[Float[Array, " _"], ...]
     spots: tuple[int, ...] = eqx.field(static=True)
     shape: tuple[int, ...] = eqx.field(static=True)
-    # The inputs' own shape: a lattice that is taken as rows has another.
+    # The shape of the inputs before a lattice was taken as rows.
     inputs: tuple[int, ...] = eqx.field(static=True)
 
     @property
@@ -50,7 +48,7 @@ class Projection(eqx.Module):
         return "".join(_INPUT_LETTERS[spot] for spot in sorted(set(self.spots)))
 
     def along_inputs(self, values: Array) -> Array:
-        """Stretch over those axes of the inputs that this latent does not look at."""
+        """Broadcast over the axes of the inputs that the latent does not depend on."""
         used = sorted(set(self.spots))
         aligned = [self.shape[axis] if axis in used else 1 for axis in range(len(self.shape))]
         return jnp.broadcast_to(values.reshape(aligned), self.shape)
@@ -70,23 +68,23 @@ class Projection(eqx.Module):
         """Σ_{xy…} values[x, y, …] factors_1[a, x] factors_2[b, y] …: `contract` transposed."""
         terms = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
         subscripts = f"{','.join([*terms, self._out])}->{self._inducing}"
-        return jnp.einsum(subscripts, *factors, self._seen(values), optimize="auto")
+        return jnp.einsum(subscripts, *factors, self._over_unused(values), optimize="auto")
 
-    def _seen(self, values: Array) -> Array:
-        """Added up over those axes of the inputs that this latent does not look at."""
+    def _over_unused(self, values: Array) -> Array:
+        """Sum over the axes of the inputs that the latent does not depend on."""
         unused = tuple(axis for axis in range(len(self.shape)) if axis not in self.spots)
         return jnp.sum(values, axis=unused)
 
     def outer(self, per_group: list[Array]) -> Array:
-        """Product over groups of one number per coordinate."""
+        """Return the product over groups of one number per coordinate."""
         return self.along_inputs(self._einsum(self._inputs, *per_group))
 
     def dense_quadratic(self, root: Array) -> Array:
         """aᵀ R Rᵀ a for a lower triangular R, [M × M], the inducing lattice in row-major order."""
         if len(set(self.spots)) == 1:
-            projected = _upper_times(_turned(root), self._columns)
+            projected = _upper_times(_transposed(root), self._columns)
             return self.along_inputs(jnp.sum(projected**2, axis=0))
-        # On a lattice S itself is contracted, group by group: n_1 n_2 M numbers never exist.
+        # On a lattice S = R Rᵀ is contracted group by group: n_1 n_2 M numbers never exist.
         root = root.reshape(*(len(a) for a in self.A), -1)
         first = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
         again = _INDUCING_LETTERS[len(self.A) : 2 * len(self.A)]
@@ -97,7 +95,7 @@ class Projection(eqx.Module):
 
     @property
     def _columns(self) -> Array:
-        """All of A, [M × N], of rows: a column is the product of those of the groups."""
+        """The whole A of rows, [M × N]: column by column a Kronecker product over groups."""
         return reduce(lambda a, b: (a[:, None] * b).reshape(-1, b.shape[1]), self.A)
 
     def mean(self, m: Array) -> Array:
@@ -111,13 +109,13 @@ class Projection(eqx.Module):
     def gram(self, d: Array) -> Array:
         """A diag(d) Aᵀ, [M × M] with the inducing lattice in row-major order.
 
-        On a lattice it is added up one group at a time, over pairs of that group's variables.
+        On a lattice the sum runs over one group at a time, for all pairs of its variables.
         """
-        d = self._seen(d)
+        d = self._over_unused(d)
         if len(set(self.spots)) == 1:
             return (self._columns * d) @ self._columns.T
         for _, a in sorted(zip(self.spots, self.A, strict=True), key=lambda pair: pair[0]):
-            # The axis of this group's inputs is always the first that is left.
+            # The axis of this group's inputs is the first of those that remain.
             pairs = (a[:, None] * a).reshape(-1, a.shape[1])
             d = jnp.moveaxis(jnp.tensordot(pairs, d, axes=(1, 0)), 0, -1)
         order = [sorted(self.spots).index(spot) for spot in self.spots]
@@ -131,29 +129,28 @@ class Projection(eqx.Module):
         return self.gather([a * a for a in self.A], d)
 
     def unexplained(self) -> Array:
-        """k − |a|²: what is left of the prior variance once the inducing variables are known."""
+        """k − |a|²: the prior variance given the inducing variables."""
         prior = self.outer(list(self.prior))
         explained = self.outer([jnp.sum(a * a, axis=0) for a in self.A])
-        return jnp.maximum(prior - explained, 0.0)  # rounding alone can take it below zero
+        return jnp.maximum(prior - explained, 0.0)  # rounding can make it negative
 
 
 @jax.custom_vjp
 def whitened(K: Float[Array, "M M"], cross: Float[Array, "M N"]) -> Float[Array, "M N"]:
     """A = L⁻¹ C for K = L Lᵀ.
 
-    Differentiated as one operation. Written with the sensitivity Ā of the result,
+    The derivative is that of the whole operation. With the sensitivity Ā of the result,
 
         C̄ = L⁻ᵀ Ā        K̄ = −sym(L⁻ᵀ ⌊Ā Aᵀ⌋ L⁻¹)
 
-    where ⌊·⌋ keeps the lower triangle and half the diagonal: the derivative of L itself, the larger
-    part of the work step by step, is never needed.
+    where ⌊·⌋ keeps the lower triangle and half the diagonal. The derivative of L itself, which
+    takes most of the time in the derivative step by step, is not needed.
     """
     return _whitened_forward(K, cross)[0]
 
 
 def _whitened_forward(K: Array, cross: Array) -> tuple[Array, tuple[Array, Array]]:
-    # L⁻¹ is formed once, so that all else is a product: every core takes part in those, and a GPU
-    # waits for nothing.
+    # L⁻¹ is formed once and the rest are products, which use all cores, and a GPU fully.
     inverse = _inverse(jnp.linalg.cholesky(K, symmetrize_input=False))
     A = _times(inverse, cross)
     return A, (inverse, A)
@@ -161,13 +158,13 @@ def _whitened_forward(K: Array, cross: Array) -> tuple[Array, tuple[Array, Array
 
 def _whitened_backward(kept: tuple[Array, Array], ct: Array) -> tuple[Array, Array]:
     inverse, A = kept
-    upper = _turned(inverse)
+    upper = _transposed(inverse)
     lower = _lower(ct, A) * (1.0 - 0.5 * jnp.eye(len(A), dtype=A.dtype))
     half = _upper_times(upper, _times_lower(lower, inverse))
     return -0.5 * (half + half.T), _upper_times(upper, ct)
 
 
-# Of a large lower triangular matrix one quarter is zero: what is done with it is done by quarters.
+# One quarter of a large triangular matrix is zero: the operations below work on quarters.
 
 
 def _inverse(L: Array) -> Array:
@@ -202,7 +199,7 @@ def _times(L: Array, B: Array) -> Array:
 
 
 def _times_lower(L: Array, B: Array) -> Array:
-    """L B of a B that is lower triangular too."""
+    """L B, where B is lower triangular too."""
     if len(L) <= _SMALL:
         return L @ B
     half = len(L) // 2
@@ -212,13 +209,13 @@ def _times_lower(L: Array, B: Array) -> Array:
     return _quarters(first, below, last)
 
 
-def _turned(L: Array) -> Array:
-    """Lᵀ, turned now: a product that has to turn its first factor takes twice as long on a CPU."""
+def _transposed(L: Array) -> Array:
+    """Lᵀ, in memory: a product that transposes its first factor takes twice as long on a CPU."""
     return jax.lax.optimization_barrier(L.T)
 
 
 def _upper_times(U: Array, B: Array) -> Array:
-    """U B of an upper triangular U."""
+    """U B, where U is upper triangular."""
     if len(U) <= _SMALL:
         return U @ B
     half = len(U) // 2
@@ -232,9 +229,9 @@ whitened.defvjp(_whitened_forward, _whitened_backward)
 def with_jitter(
     K: Float[Array, "M M"], jitter: ArrayLike, relative_to: Float[Array, "M M"] | None = None
 ) -> Float[Array, "M M"]:
-    """K + jitter · mean(diag) · I: the one place that adds jitter.
+    """Return K + jitter · mean(diag) · I; no other function adds jitter.
 
-    The diagonal is that of K itself, or of the matrix that K is a remainder of.
+    The diagonal is that of K, or of `relative_to` if K is a difference that can be near zero.
     """
     whole = K if relative_to is None else relative_to
     scale = stop_gradient(jitter) * jnp.mean(jnp.diagonal(whole))
@@ -242,24 +239,24 @@ def with_jitter(
 
 
 def default_jitter(dtype: str) -> float:
-    """What is added to a kernel matrix's diagonal, as a part of its mean: √ε of the dtype."""
+    """Return the jitter relative to the mean of a kernel's diagonal: √ε of the dtype."""
     return float(np.sqrt(np.finfo(dtype).eps))
 
 
 def _contract_rows(factors: list[Array], core: Array) -> Array:
-    """Σ_{ab…} core[a, b, …] factors_1[a, x] factors_2[b, x] …: one product, then sums.
+    """Σ_{ab…} core[a, b, …] factors_1[a, x] factors_2[b, x] …: a matrix product, then sums.
 
-    The product takes the largest group, so that little is left to add up.
+    The matrix product is over the largest group, which leaves the fewest terms for the sums.
     """
     largest = max(range(len(factors)), key=lambda i: len(factors[i]))
-    left = jnp.tensordot(core, factors[largest], axes=(largest, 0))  # [the others…, x]
+    left = jnp.tensordot(core, factors[largest], axes=(largest, 0))  # [other groups…, x]
     for a in (*reversed(factors[largest + 1 :]), *reversed(factors[:largest])):
         left = jnp.sum(left * a, axis=-2)
     return left
 
 
 def along_each_axis(matrices: list[Array], values: Array) -> Array:
-    """(M_1 ⊗ M_2 ⊗ …) values, one axis at a time."""
+    """Return (M_1 ⊗ M_2 ⊗ …) values, one axis at a time."""
     for axis, matrix in enumerate(matrices):
         values = jnp.moveaxis(jnp.tensordot(matrix, values, axes=(1, axis)), 0, axis)
     return values

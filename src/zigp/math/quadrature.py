@@ -12,8 +12,6 @@ import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-__all__ = ["expectation", "trapezoid"]
-
 _REACH = 5.5
 _TINY = 1e-12
 

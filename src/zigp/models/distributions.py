@@ -1,9 +1,9 @@
 """The distribution of a new observation at every input.
 
-Once its conditioners are known (for the zero-inflated GP: g) a signal is normal, and with normal
-noise so is the observation; integrating over them leaves a mixture of normals whose weights come
-from a quadrature rule. Amounts that are positive, and counts, are mixtures of their own kinds, and
-an atom at zero can be put on any of them.
+Given its conditioners (for the zero-inflated GP: g) a signal is normal, and so is an observation
+with normal noise. Integrating over the conditioners gives a mixture of normals with the weights of
+a quadrature rule. Positive amounts and counts are mixtures of other distributions, and each of them
+can have an atom at zero.
 """
 
 from __future__ import annotations
@@ -25,23 +25,12 @@ from zigp.math.quadrature import trapezoid
 from zigp.math.special import log_normal_cdf, normal_cdf
 from zigp.models.signal import Marginals, Signal
 
-__all__ = [
-    "Counts",
-    "Exponential",
-    "Gammas",
-    "Inflated",
-    "Mixture",
-    "Predictive",
-    "log_latent_nodes",
-    "mixture",
-]
-
 _NODES_ONE = 301
 _NODES_MANY = 512
 _NODES_LOG = 61
 _REACH = 8.0
 _BISECTIONS = 60
-_ENDLESS = 1e9  # as many standard deviations as infinity
+_ENDLESS = 1e9  # standard deviations, in place of infinity
 
 
 class Predictive(eqx.Module):
@@ -49,23 +38,23 @@ class Predictive(eqx.Module):
 
     @abstractmethod
     def moments(self) -> Moments:
-        """Mean and variance."""
+        """Return mean and variance."""
 
     @abstractmethod
     def cdf(self, t: Array) -> Array:
-        """P(y ≤ t) at every input."""
+        """Return P(y ≤ t) at every input."""
 
     @abstractmethod
     def log_between(self, low: Array, high: Array) -> Array:
-        """log P(low < y ≤ high) at every input."""
+        """Return log P(low < y ≤ high) at every input."""
 
     @abstractmethod
     def quantile(self, p: Array) -> Array:
-        """The least t with P(y ≤ t) ≥ p, at every input."""
+        """Return the smallest t with P(y ≤ t) ≥ p at every input."""
 
 
 class Mixture(Predictive):
-    """Σ_j weight_j N(mean_j, var_j): the components run along the first axis."""
+    """Σ_j weight_j N(mean_j, var_j), with the components along the first axis."""
 
     weight: Float[Array, " J"]
     mean: Float[Array, "J ..."]
@@ -78,9 +67,9 @@ class Mixture(Predictive):
         return jnp.tensordot(self.weight, normal_cdf(self._standardised(t)), axes=1)
 
     def log_between(self, low: Array, high: Array) -> Array:
-        # Also where the probability itself underflows.
+        # Computed as a logarithm, since the probability itself can underflow.
         a, b = (jnp.clip(self._standardised(t), -_ENDLESS, _ENDLESS) for t in (low, high))
-        # Of Φ(b) − Φ(a) = Φ(−a) − Φ(−b) the side in the left tail loses no digits.
+        # Φ(b) − Φ(a) = Φ(−a) − Φ(−b), of which the one in the left tail loses no digits.
         flip = a + b > 0
         a, b = jnp.where(flip, -b, a), jnp.where(flip, -a, b)
         whole, part = log_normal_cdf(b), log_normal_cdf(a)
@@ -89,7 +78,7 @@ class Mixture(Predictive):
         return jax.scipy.special.logsumexp(each, axis=0, b=weight)
 
     def quantile(self, p: Array) -> Array:
-        # It lies between the components' own quantiles.
+        # Between the smallest and the largest quantile of a component.
         own = self.mean + jnp.sqrt(self.var) * ndtri(p)
         return _bisected(self.cdf, p, jnp.min(own, axis=0), jnp.max(own, axis=0))
 
@@ -98,7 +87,7 @@ class Mixture(Predictive):
 
 
 class Exponential(Predictive):
-    """exp of a mixture of normals: amounts that are positive."""
+    """The exponential of a mixture of normals: positive amounts."""
 
     log: Mixture
 
@@ -117,7 +106,7 @@ class Exponential(Predictive):
 
 
 class Gammas(Predictive):
-    """Σ_j weight_j Gamma(shape, rate_j): the components run along the first axis."""
+    """Σ_j weight_j Gamma(shape, rate_j), with the components along the first axis."""
 
     weight: Float[Array, " J"]
     shape: Float[Array, ""]
@@ -144,7 +133,7 @@ class Gammas(Predictive):
 
 
 class Counts(Predictive):
-    """Σ_j weight_j NB(mean_j, dispersion): counts, Poisson where the dispersion is infinite.
+    """Σ_j weight_j NB(mean_j, dispersion): counts, Poisson for infinite dispersion.
 
     Var = mean + mean²/dispersion.
     """
@@ -183,7 +172,7 @@ class Counts(Predictive):
 
 
 class Inflated(Predictive):
-    """Zero with probability 1 − on, otherwise an amount that is not negative."""
+    """Zero with probability 1 − on, otherwise a non-negative amount."""
 
     on: Array
     amount: Predictive
@@ -209,11 +198,11 @@ class Inflated(Predictive):
 def mixture(
     signal: Signal, marginals: Marginals, noise: Callable[[Callable[[Signal], Array]], Array]
 ) -> Mixture:
-    """An observation's distribution at every input and output, as a mixture of normals.
+    """Return the distribution of an observation at every input and output, a mixture of normals.
 
-    `noise` says what variance is added once the conditioners are known: it is given a function that
-    tells the value of any part of the signal that they determine, such as a gate. Only marginals
-    are asked for, so one set of nodes serves all outputs.
+    `noise` returns the variance of the noise given the conditioners. Its argument is a function
+    that returns the value of any part of the signal that the conditioners determine, such as a
+    gate. Only marginal distributions are returned, so one set of nodes serves all outputs.
     """
     parts = signal.conditioners()
     moments = signal.moments(marginals)
@@ -240,16 +229,17 @@ def mixture(
 
 
 def log_latent_nodes(f: Moments) -> tuple[Array, Array]:
-    """Weights [J] and values [J, inputs] of exp(f) for f ~ N(mean, var)."""
+    """Return weights [J] and values [J, inputs] of exp(f) for f ~ N(mean, var)."""
     xi, weight = trapezoid(_NODES_LOG, _REACH)
     nodes = jnp.asarray(xi, f.mean.dtype).reshape(-1, *(1,) * f.mean.ndim)
     return jnp.asarray(weight, f.mean.dtype), jnp.exp(f.mean + jnp.sqrt(f.var) * nodes)
 
 
 def _standard_normal_rule(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes [J, dimensions] and weights [J] for expectations under N(0, I).
+    """Return nodes [J, dimensions] and weights [J] for expectations under N(0, I).
 
-    One dimension: the trapezoid rule. More: a scrambled Sobol sequence of fixed seed.
+    They are those of the trapezoid rule in one dimension, and in more dimensions those of a
+    scrambled Sobol sequence with a fixed seed.
     """
     if dimensions == 0:
         return np.zeros((1, 0)), np.ones(1)
@@ -264,13 +254,13 @@ def _standard_normal_rule(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _mixed(weight: Array, means: Array, variances: Array) -> Moments:
-    """Mean and variance of a mixture of components with these."""
+    """Return mean and variance of a mixture from those of its components."""
     mean = jnp.tensordot(weight, means, axes=1)
     return Moments(mean, jnp.tensordot(weight, variances + (means - mean) ** 2, axes=1))
 
 
 def _bisected(cdf: Callable[[Array], Array], p: Array, low: Array, high: Array) -> Array:
-    """Where a distribution function reaches p, between two bounds."""
+    """Return the point between two bounds at which a distribution function reaches p."""
 
     def halve(_: Array | int, bracket: tuple[Array, Array]) -> tuple[Array, Array]:
         low, high = bracket
@@ -285,12 +275,12 @@ def _bisected(cdf: Callable[[Array], Array], p: Array, low: Array, high: Array) 
 def _log_difference(
     cdf: Callable[[Array], Array], survival: Callable[[Array], Array], low: Array, high: Array
 ) -> Array:
-    """log(F(high) − F(low)), from whichever tail keeps more digits."""
+    """Return log(F(high) − F(low)), from the tail that keeps more digits."""
     below, above = cdf(low), survival(low)
     p = jnp.where(below < 0.5, cdf(high) - below, above - survival(high))
     return jnp.log(jnp.maximum(p, jnp.finfo(p.dtype).tiny))
 
 
 def _log_or_lowest(t: Array) -> Array:
-    """log t, −∞ where t is not positive."""
+    """Return log t, −∞ where t is not positive."""
     return jnp.where(t > 0, jnp.log(jnp.where(t > 0, t, 1.0)), -jnp.inf)

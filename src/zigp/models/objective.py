@@ -17,42 +17,36 @@ from zigp.gp.projection import Projection
 from zigp.models.likelihoods import Likelihood
 from zigp.models.model import Model
 
-__all__ = ["Slopes", "bound", "log_prior", "objective", "objective_and_gradient", "slopes"]
 
-
-def bound(model: Model, batch: Batch, share: float = 1.0) -> Array:
-    """ELBO = E_q[log p(y | signal)] − Σ KL(q(u) ‖ p(u)), each latent counted once.
-
-    Where the batch is one of several parts, `share` is the part of the rest that counts here.
-    """
+def bound(model: Model, batch: Batch) -> Array:
+    """ELBO = E_q[log p(y | signal)] − Σ KL(q(u) ‖ p(u)), each latent counted once."""
     fit = model.likelihood.expected(model.signal, model.marginals(batch.at), batch)
-    return fit - share * sum(latent.kl() for latent in model.latents.values())
+    return fit - model.kl()
 
 
 def log_prior(model: Model) -> Array:
-    """Log density of the relative length-scales that have a prior, up to a constant.
+    """Return the log density of the relative length-scales that have a prior, up to a constant.
 
     For Gamma(a, b): (a − 1) log ℓ − b ℓ.
     """
     total = jnp.zeros(())
     for name, shape, rate in model.priors:
-        kernels = jax.tree.leaves(
-            model.latents[name].kernels, is_leaf=lambda k: isinstance(k, Stationary)
-        )
-        for kernel in kernels:
-            if isinstance(kernel, Stationary):
-                length = kernel.relative_lengthscale
-                total = total + jnp.sum((shape - 1.0) * jnp.log(length) - rate * length)
+        latent = model.latents[name]
+        for kernel, columns in zip(latent.kernels, latent.columns, strict=True):
+            for leaf, _ in kernel.leaves(columns):
+                if isinstance(leaf, Stationary):
+                    length = leaf.relative_lengthscale
+                    total = total + jnp.sum((shape - 1.0) * jnp.log(length) - rate * length)
     return total
 
 
-def objective(model: Model, batch: Batch, share: float = 1.0) -> Array:
-    """What training maximises: the bound plus the log prior of the hyperparameters."""
-    return bound(model, batch, share) + share * log_prior(model)
+def objective(model: Model, batch: Batch) -> Array:
+    """Return what training maximises: the bound plus the log prior of the hyperparameters."""
+    return bound(model, batch) + log_prior(model)
 
 
 class Slopes(eqx.Module):
-    """What is expected of the data, and its derivatives: by marginals and by the likelihood."""
+    """The expected log likelihood and its derivatives by the marginals and by the likelihood."""
 
     value: Array
     marginals: dict[str, Moments]
@@ -60,41 +54,42 @@ class Slopes(eqx.Module):
 
 
 def slopes(model: Model, marginals: Mapping[str, Moments], batch: Batch) -> Slopes:
-    """The slopes where the latents have these marginals."""
+    """Return the slopes at these marginals of the latents."""
 
     def expected(marginals: dict[str, Moments], likelihood: Likelihood) -> Array:
         there = dataclasses.replace(model, likelihood=likelihood)
-        return likelihood.expected(model.signal, there.exposed(marginals, batch.at), batch)
+        return likelihood.expected(model.signal, there.with_exposure(marginals, batch.at), batch)
 
-    value, found = jax.value_and_grad(expected, (0, 1))(dict(marginals), model.likelihood)
-    return Slopes(value, *found)
+    arguments = dict(marginals), model.likelihood
+    value, derivatives = jax.value_and_grad(expected, (0, 1))(*arguments)
+    return Slopes(value, *derivatives)
 
 
 def objective_and_gradient(
     known: Slopes,
     chosen: Model,
     model: Model,
-    seen: dict[str, Projection],
+    projections: dict[str, Projection],
     back: Callable[[dict[str, Projection]], tuple[Model]],
-    share: float,
 ) -> tuple[Array, Model]:
-    """The objective where the slopes are known, and its gradient for the chosen part of the model.
+    """Return the objective at given slopes, and its gradient by the chosen part of the model.
 
-    `seen` is how the latents see the data, and `back` takes a slope by that to one by what was
-    chosen. By the chain rule Σ slope · marginal has the derivatives of what is expected of the
-    data; its value means nothing, and is not computed.
+    `back` takes a gradient by the projections to one by the chosen part. By the chain rule
+    Σ slope · marginal has the derivatives of the expected log likelihood; its value has no meaning
+    and is not computed.
     """
 
-    def along(chosen: Model, seen: dict[str, Projection]) -> tuple[Array, Array]:
+    def along(chosen: Model, projections: dict[str, Projection]) -> tuple[Array, Array]:
         whole = eqx.combine(chosen, model)
-        moved = {name: latent.through(seen[name]) for name, latent in whole.complete().items()}
+        moved = {name: latent.through(projections[name]) for name, latent in whole.untied().items()}
         products = jax.tree.map(
             lambda slope, part: jnp.sum(slope * part),
             (known.marginals, known.likelihood),
             (moved, whole.likelihood),
         )
-        rest = log_prior(whole) - sum(latent.kl() for latent in whole.latents.values())
-        return sum(jax.tree.leaves(products)) + share * rest, known.value + share * rest
+        rest = log_prior(whole) - whole.kl()
+        return sum(jax.tree.leaves(products)) + rest, known.value + rest
 
-    (_, value), (direct, by_seen) = jax.value_and_grad(along, (0, 1), has_aux=True)(chosen, seen)
-    return value, jax.tree.map(jnp.add, direct, *back(by_seen))
+    gradient = jax.value_and_grad(along, (0, 1), has_aux=True)
+    (_, value), (direct, by_projections) = gradient(chosen, projections)
+    return value, jax.tree.map(jnp.add, direct, *back(by_projections))

@@ -34,22 +34,6 @@ from zigp.models.likelihoods import (
 from zigp.models.model import Model
 from zigp.models.signal import Gate, Marginals, Signal
 
-__all__ = [
-    "Predictions",
-    "Question",
-    "back_transformed",
-    "block_shape",
-    "cdf",
-    "components",
-    "draw",
-    "elbo",
-    "given_outputs",
-    "log_between",
-    "moments",
-    "network",
-    "quantile",
-]
-
 _ROWS_AT_ONCE = 6_144  # with 1,000 inducing points a chunk takes about a quarter of a GB
 _CELLS_AT_ONCE = 24_576  # of a lattice, where cells share work
 _MOST_JOINT_ROWS = 6_000  # drawn jointly without a lattice
@@ -69,7 +53,7 @@ class Predictions:
 
     def __init__(self, model: Model, inputs: Rows | Lattice) -> None:
         self.likelihood = model.likelihood
-        self.signal = model.likelihood.whole(model.signal)
+        self.signal = model.likelihood.with_local(model.signal)
         self.rows = prod(inputs.shape)
         self.dtype = _dtype(model)
         self.marginals = _marginals(model, inputs)
@@ -137,7 +121,7 @@ def _marginals(model: Model, inputs: Rows | Lattice) -> dict[str, Moments]:
 
 @eqx.filter_jit
 def _marginals_at(model: Model, at: Rows | Lattice) -> dict[str, Moments]:
-    return model.with_local(at)[1]
+    return model.signal_and_marginals(at)[1]
 
 
 def block_shape(shape: Sequence[int], cells: int) -> tuple[int, ...]:
@@ -340,16 +324,16 @@ def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> 
     keys = jax.random.split(key, len(model.latents) + 1)
     values: dict[str, Array] = {
         name: latent.draw(k, at, n)
-        for (name, latent), k in zip(model.complete().items(), keys[1:], strict=True)
+        for (name, latent), k in zip(model.untied().items(), keys[1:], strict=True)
     }
     if model.exposure is not None:
         sure = Moments(values["f"], jnp.zeros_like(values["f"]))
-        values["f"] = model.likelihood.exposed(sure, at.exposures(model.exposure)).mean
+        values["f"] = model.likelihood.with_exposure(sure, at.exposures(model.exposure)).mean
     for i, (name, var) in enumerate(model.likelihood.local().items()):
         shape = (n, *var.shape, *at.shape)
         sd = jnp.sqrt(var.reshape(*var.shape, *(1,) * len(at.shape)))
         values[name] = sd * jax.random.normal(jax.random.fold_in(keys[0], i), shape, var.dtype)
-    whole = model.likelihood.whole(model.signal)
+    whole = model.likelihood.with_local(model.signal)
     if noise:
         return model.likelihood.observe(keys[0], whole, values)
     return model.likelihood.clean(whole, values)

@@ -5,16 +5,16 @@ A signal is built from latents by name,
     Gate("g") * Latent("f")                                    the zero-inflated GP
     Total("q", Latent("W", "qp") * Latent("f", "q"))           the GP network
 
-and knows nothing of where their marginals come from. A name may stand for a whole family of
-latents, with a letter for each of its axes: W holds one for every q and p. Products line families
-up by their letters, and a total adds up along one. Under the variational posterior the latents are
+and does not depend on how their marginals are computed. A name may denote a family of latents, with
+a letter for each of its axes: W has one for every q and p. Products align families by their
+letters, and a total sums along one of them. Under the variational posterior the latents are
 independent at every input, so means and variances compose exactly:
 
     product    mean = m_a m_b,    var = m_a² v_b + m_b² v_a + v_a v_b
     sum        mean = Σ m,        var = Σ v
     gate Φ(g)  the probit moments of zigp.special
 
-This holds while no latent enters one output twice; a signal in which one does is refused.
+This holds if no latent enters an output twice; such a signal is refused.
 """
 
 from __future__ import annotations
@@ -32,8 +32,6 @@ from jax import Array
 from zigp.gp.moments import Moments
 from zigp.math.special import normal_cdf, probit_moments
 
-__all__ = ["Gate", "Latent", "Product", "Signal", "Sum", "Total", "times"]
-
 Marginals = Mapping[str, Moments]
 Nodes = Mapping["Signal", Array]
 
@@ -44,41 +42,41 @@ class Signal(ABC):
     @property
     @abstractmethod
     def leaves(self) -> tuple[Latent, ...]:
-        """The latents in it."""
+        """The latents of the signal."""
 
     @property
     @abstractmethod
     def axes(self) -> str:
-        """The letters of its leading axes, before those of the inputs."""
+        """The letters of the leading axes, which are in front of those of the inputs."""
 
     @property
     def gaussian(self) -> bool:
-        """Whether its distribution at an input is exactly normal."""
+        """True if the distribution at an input is exactly normal."""
         return False
 
     @property
     def linear(self) -> frozenset[str]:
-        """The latents in which it is linear, with the others held: all that no gate contains."""
+        """The latents in which the signal is linear given the others: those outside gates."""
         return frozenset(leaf.name for leaf in self.leaves)
 
     @abstractmethod
     def moments(self, marginals: Marginals) -> Moments:
-        """Exact mean and variance at every input."""
+        """Return the exact mean and variance at every input."""
 
     @abstractmethod
     def value(self, values: Mapping[str, Array]) -> Array:
-        """The signal where the latents take these values."""
+        """Return the signal at these values of the latents."""
 
     @abstractmethod
     def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
-        """The Gaussian parts that, once known, leave the rest normal (`fixed`: leave nothing)."""
+        """Return the Gaussian parts given which the signal is normal (`fixed`: is a number)."""
 
     @abstractmethod
     def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
-        """Mean and variance once every conditioner sits at its node, in standard deviations."""
+        """Return mean and variance given each conditioner at its node, in standard deviations."""
 
     def factors(self) -> tuple[Signal, ...]:
-        """What it is a product of, for likelihoods that need gate and latent apart."""
+        """Return the factors of a product, for likelihoods that need gate and latent apart."""
         return (self,)
 
     def __mul__(self, other: Signal) -> Product:
@@ -90,7 +88,7 @@ class Signal(ABC):
 
 @dataclass(frozen=True)
 class Latent(Signal):
-    """A Gaussian process as it is."""
+    """A Gaussian process."""
 
     name: str
     letters: str = ""
@@ -164,7 +162,7 @@ class Gate(Signal):
 
 @dataclass(frozen=True)
 class _Several(Signal):
-    """Independent signals, put together in some way."""
+    """A combination of independent signals."""
 
     parts: tuple[Signal, ...]
 
@@ -183,9 +181,9 @@ class _Several(Signal):
     def linear(self) -> frozenset[str]:
         return frozenset().union(*(part.linear for part in self.parts))
 
-    def _of_each[T: (Array, Moments)](self, asked: Callable[[Signal], T]) -> Iterator[T]:
-        """What each part answers, with their axes lined up."""
-        return (_aligned(asked(part), part.axes, self.axes) for part in self.parts)
+    def _of_each[T: (Array, Moments)](self, function: Callable[[Signal], T]) -> Iterator[T]:
+        """Apply a function to each part, and align the axes of the results."""
+        return (_aligned(function(part), part.axes, self.axes) for part in self.parts)
 
 
 @dataclass(frozen=True)
@@ -202,7 +200,7 @@ class Product(_Several):
         return reduce(mul, self._of_each(lambda part: part.value(values)))
 
     def _fixes(self, part: Signal) -> bool:
-        """Whether a factor must be known for the product to be normal: all but a normal one."""
+        """True if the product is normal only given this factor: all but one that is normal."""
         return part is not max(self.parts, key=lambda factor: factor.gaussian)
 
     def conditioners(self, *, fixed: bool = False) -> tuple[Signal, ...]:
@@ -288,7 +286,7 @@ class Total(Signal):
 
 
 def times(a: Moments, b: Moments) -> Moments:
-    """The moments of a product of independent signals."""
+    """Return the moments of a product of independent signals."""
     var = a.mean**2 * b.var + b.mean**2 * a.var + a.var * b.var
     return Moments(a.mean * b.mean, var)
 
@@ -298,7 +296,7 @@ def _plus(a: Moments, b: Moments) -> Moments:
 
 
 def _union(parts: tuple[Signal, ...]) -> str:
-    """The axes of a combination: those of its largest part, which hold all the others' in order."""
+    """Return the axes of a combination: those of its largest part, with the others' in order."""
     axes = max((part.axes for part in parts), key=len)
     for part in parts:
         if "".join(letter for letter in axes if letter in part.axes) != part.axes:

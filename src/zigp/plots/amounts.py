@@ -1,7 +1,5 @@
 """Amounts, observed and predicted: their sizes, means along an input, and errors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -21,8 +19,6 @@ from zigp.plots.canvas import (
     with_legend,
 )
 from zigp.plots.labels import one_per_row, target_label
-
-__all__ = ["amount_histogram", "error_distribution", "means_along", "observed_vs_predicted"]
 
 _MARKERS = ("o", "D", "s", "^", "v")
 _FEW = 30  # means, of which each has a marker

@@ -1,7 +1,5 @@
 """Axes, figures, colours, line styles and legends shared by all plots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,28 +11,6 @@ from matplotlib.axis import Axis
 from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure, SubFigure
-
-__all__ = [
-    "DATA",
-    "MOST_VECTORS",
-    "REFERENCE",
-    "SIGNAL",
-    "ZERO",
-    "Canvas",
-    "Limits",
-    "Scale",
-    "axes_for",
-    "colour_scale",
-    "curves",
-    "draw_data",
-    "draw_once",
-    "figure_for",
-    "label_outer",
-    "mark_dates",
-    "next_line",
-    "titled",
-    "with_legend",
-]
 
 Canvas = Figure | SubFigure
 Limits = tuple[float, float]

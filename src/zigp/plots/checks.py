@@ -1,7 +1,5 @@
 """Checks of a fitted model: calibration, ranking and training progress."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -22,15 +20,6 @@ from zigp.plots.canvas import (
     with_legend,
 )
 from zigp.plots.labels import target_label
-
-__all__ = [
-    "bound",
-    "draw_pit",
-    "draw_reliability",
-    "pit_histogram",
-    "precision_recall",
-    "reliability",
-]
 
 _TWO_SD = 0.9545  # probability within two standard deviations
 

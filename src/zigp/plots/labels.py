@@ -1,7 +1,5 @@
 """Names and units of inputs and outputs, as axes show them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -13,20 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from zigp.data.layout import column_index, listed
 from zigp.data.names import is_latitude, is_longitude, places_among
 from zigp.data.names import is_time as names_a_time
-
-__all__ = [
-    "as_table",
-    "input_names",
-    "is_time",
-    "one_per_row",
-    "output_names",
-    "place_columns",
-    "place_label",
-    "target_label",
-    "time_label",
-    "value_text",
-    "with_unit",
-]
 
 _WRITTEN = {"degrees_north": "°N", "degrees_east": "°E", "1": ""}  # units as CF spells them
 
@@ -97,11 +81,7 @@ def place_columns(
                 f"columns must name two columns, across and up; it names {len(set(given))}."
             )
         return given[0], given[1]
-    layout = getattr(model, "layout_", None)
-    if layout is not None and layout.latlon is not None:
-        lat, lon = layout.latlon
-        return lon, lat
-    if (pair := places_among(names)) is not None:
+    if (pair := degrees_of(model, names) or places_among(names)) is not None:
         return names.index(pair[0]), names.index(pair[1])
     if len(names) == 2:
         return 0, 1
@@ -111,6 +91,16 @@ def place_columns(
         if len(names) > 2
         else f"A map needs two columns; there is only {names[0]}."
     )
+
+
+def degrees_of(model: Any, names: Sequence[str]) -> tuple[str, str] | None:
+    """Return longitude and latitude among columns if the model measures distances on Earth."""
+    parts = getattr(model, "parts_", {})
+    latlon = [part.layout_.latlon for part in parts.values() if hasattr(part, "layout_")]
+    if not names or not latlon or latlon[-1] is None:
+        return None
+    lat, lon = latlon[-1]
+    return names[lon], names[lat]
 
 
 def is_time(name: str, dtype: Any) -> bool:

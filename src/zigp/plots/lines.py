@@ -1,7 +1,5 @@
 """Fits of one input: the fit as a curve, and its components with their kernels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import jax.numpy as jnp
@@ -26,8 +24,6 @@ from zigp.plots.canvas import (
 )
 from zigp.plots.labels import as_table, input_names, one_per_row, output_names, target_label
 from zigp.runtime.session import entry_point
-
-__all__ = ["components_1d", "fit_1d"]
 
 Band = tuple[np.ndarray, np.ndarray]  # mean and standard deviation
 

@@ -1,7 +1,5 @@
 """Maps of values at scattered places or on lattices, at several times, and of components."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -34,8 +32,6 @@ from zigp.plots.labels import (
     time_label,
 )
 from zigp.plots.marks import Marks, draw_group, upright
-
-__all__ = ["component_maps", "lattice_map", "part_scales", "scatter_map", "time_slices"]
 
 _COMPONENTS = ("signal", "gate", "latent")
 

@@ -1,10 +1,8 @@
 """Values on a map, as dots at places or as the cells of a lattice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -17,8 +15,6 @@ from matplotlib.ticker import MaxNLocator
 from zigp.data.names import is_globe, is_plane
 from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates, titled
 from zigp.plots.labels import as_table, is_time, place_columns, place_label, with_unit
-
-__all__ = ["Marks", "dot_size", "draw_group", "upright"]
 
 _FEWEST, _SPARSEST = 4, 2  # coordinates to either side of a lattice, and cells for each place in it
 _MOST_NAMES = 12  # tick labels of coordinates that are text
@@ -37,7 +33,7 @@ class Marks:
     @classmethod
     def of_table(
         cls, X: Any, columns: Sequence[int | str] | None, model: Any = None, *, dots: bool = False
-    ) -> Marks:
+    ) -> Self:
         """Return cells if the places of the rows nearly fill a lattice, dots otherwise."""
         table = as_table(X, model)
         pair = place_columns(table.columns.to_list(), columns, model)
@@ -49,7 +45,7 @@ class Marks:
         return cls(across, up, labels, _stretch(*names, up), cells and not dots)
 
     @classmethod
-    def of_lattice(cls, grid: xr.DataArray) -> Marks:
+    def of_lattice(cls, grid: xr.DataArray) -> Self:
         """Return the cells of a DataArray of two dimensions, up and across."""
         names = [str(dim) for dim in grid.dims]
         axes = [grid[dim] for dim in grid.dims]
@@ -57,7 +53,7 @@ class Marks:
         up, across = (place.ravel() for place in np.meshgrid(*axes, indexing="ij"))
         return cls(across, up, (labels[1], labels[0]), _stretch(names[1], names[0], up), True)
 
-    def only(self, rows: np.ndarray) -> Marks:
+    def only(self, rows: np.ndarray) -> Self:
         """Return the marks of some of the rows of a table."""
         return replace(self, across=self.across[rows], up=self.up[rows])
 

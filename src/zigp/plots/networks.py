@@ -1,7 +1,5 @@
 """GP networks: latents, the weights that mix them, and the outputs."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,8 +20,6 @@ from zigp.plots.canvas import (
 )
 from zigp.plots.labels import as_table, input_names, output_names
 from zigp.plots.marks import Marks, draw_group
-
-__all__ = ["network_panels"]
 
 _BAR: dict[str, Any] = {"pad": 0.02, "size": "small"}
 _KINDS = {  # of colours, and the label of their bar

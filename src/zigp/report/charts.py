@@ -1,7 +1,5 @@
 """Charts and maps of the report, drawn by `zigp.plots` as SVG inside the page."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -29,8 +27,6 @@ from zigp.plots.marks import Marks, dot_size, draw_group
 from zigp.report.map_data import MapData
 from zigp.report.roles import Roles
 from zigp.report.trial import Evaluation, Trial
-
-__all__ = ["draw_charts", "draw_maps"]
 
 _HALF, _WIDE, _SQUARE = (4.6, 2.8), (9.4, 3.6), (4.6, 3.8)  # inches
 _HIGH = 2.6  # inches of a map, without its labels

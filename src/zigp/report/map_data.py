@@ -1,7 +1,5 @@
 """Values on maps, one picture for each time, small enough for a page."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,8 +10,6 @@ import pandas as pd
 
 from zigp.plots.labels import time_label
 from zigp.report.roles import Roles
-
-__all__ = ["MapData", "chosen_rows", "map_data"]
 
 _MOST_CELLS = 150_000  # in all pictures together
 _MOST_PLACES = 30_000

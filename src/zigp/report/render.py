@@ -1,7 +1,5 @@
 """The report as one HTML page that needs no network."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Callable, Sequence
 from datetime import date
@@ -26,9 +24,7 @@ from zigp.report.map_data import chosen_rows, map_data
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, evaluate
 from zigp.report.words import amount, learned
-from zigp.runtime.atomic import beside
-
-__all__ = ["write_report"]
+from zigp.runtime.atomic import replacing
 
 
 def write_report(
@@ -110,7 +106,7 @@ def write_report(
         commands=[getattr(model, "origin_", {}).get("command"), command],
         today=date.today(),
     )
-    with beside(path) as part:
+    with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
     return path
 

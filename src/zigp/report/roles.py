@@ -1,19 +1,16 @@
 """Roles of a model's columns: target, places, time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from zigp.data.names import is_globe, is_time, places_among
-
-__all__ = ["Roles"]
+from zigp.plots.labels import degrees_of
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns are to a reader: the target, places, the time and other inputs.
+    """The roles of columns in a report: the target, places, the time and other inputs.
 
     Parameters
     ----------
@@ -48,7 +45,7 @@ class Roles:
         target: str | None = None,
         space: Sequence[str] | None = None,
         time: str | None = None,
-    ) -> Roles:
+    ) -> Self:
         """Return the roles given to `fit`, or else those that the names of columns suggest.
 
         Parameters
@@ -84,7 +81,7 @@ class Roles:
         target = target or next(iter(units), "y")
         time = time or fitted.get("time") or _time(kinds)
         numbers = [name for name, kind in kinds.items() if kind == "number" and name != time]
-        degrees = _degrees(model)
+        degrees = degrees_of(model, list(kinds))
         places = places_among(space or numbers)
         named = [name for name in fitted.get("space") or () if name in numbers]
         if space is not None:
@@ -122,12 +119,3 @@ def _time(kinds: dict[str, str]) -> str | None:
     """Return a column of times, or of numbers that is named like one."""
     named = [name for name, kind in kinds.items() if kind == "number" and is_time(name)]
     return next(iter([name for name, kind in kinds.items() if kind == "time"] + named), None)
-
-
-def _degrees(model: Any) -> tuple[str, str] | None:
-    """Return longitude and latitude if the model measures distances over the globe."""
-    layout = getattr([*model.parts_.values()][-1], "layout_", None)
-    names = list(_kinds(model))
-    if layout is None or layout.latlon is None or not names:
-        return None
-    return names[layout.latlon[1]], names[layout.latlon[0]]

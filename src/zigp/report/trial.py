@@ -1,10 +1,8 @@
 """Evaluation of a model on held-out rows, next to plain regression and to zero everywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -15,8 +13,6 @@ from zigp.diagnostics.validation import reliability, score_table
 from zigp.estimators import SparseGPRegressor
 from zigp.estimators.families import resolution_of
 from zigp.report.roles import Roles
-
-__all__ = ["Evaluation", "Trial", "evaluate"]
 
 _FEWEST_ROWS = 20
 _MOST_ROWS = 20_000
@@ -68,7 +64,7 @@ class Trial:
         refit: bool = True,
         verbose: bool = False,
         say: Callable[[str], object] = lambda _: None,
-    ) -> Trial:
+    ) -> Self:
         """Hold a random fifth of the rows out and refit the model and a plain one without them.
 
         Parameters
@@ -108,11 +104,9 @@ class Trial:
         models: dict[str, Any] = {}
         for name, one in _rivals(model, verbose).items():
             say(f"{name}: fitting four fifths of the rows, to evaluate it on the others.")
-            # An effort is not an input of the model without exposure.
-            unused = (
-                getattr(model, "exposure", None) if "exposure" not in one.get_params() else None
-            )
-            inputs = [column for column in X.columns if column != unused]
+            # An effort is not an input of a model without exposure.
+            effort = {getattr(model, "exposure", None)} - {getattr(one, "exposure", None)}
+            inputs = [column for column in X.columns if column not in effort]
             models[name] = one.fit(X.loc[~held_out, inputs], y[~held_out])
         note = (
             f"A random fifth of the rows ({held_out.sum():,}) was held out; the models were fitted "
@@ -180,7 +174,6 @@ def _rivals(model: Any, verbose: bool) -> dict[str, Any]:
         fresh.set_params(column_groups={k: [names[c] for c in group] for k, group in groups})
     if getattr(model, "likelihood", None) == "auto":
         fresh.set_params(likelihood=model.likelihood_)
-    plain = SparseGPRegressor()
-    shared = fresh.get_params().keys() & plain.get_params().keys()
-    plain.set_params(**{name: fresh.get_params()[name] for name in shared})
-    return {"Plain GP": plain, _name(model): fresh}
+    shared = SparseGPRegressor().get_params()
+    plain = {name: value for name, value in fresh.get_params().items() if name in shared}
+    return {"Plain GP": SparseGPRegressor(**plain), _name(model): fresh}

@@ -1,7 +1,5 @@
 """Sentences on what a model has learned: distances and hours rather than length-scales."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,12 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
-from zigp.gp.kernels import Categorical, Columns, Kernel, Linear, Periodic, Scaled, Stationary
+from zigp.gp.kernels import Categorical, Kernel, Linear, Periodic, Stationary
 from zigp.gp.latent import LatentGP
 from zigp.report.roles import Roles
 from zigp.runtime.session import entry_point
-
-__all__ = ["amount", "learned"]
 
 _UNITS = {name: f"{name}s" for name in ("hour", "day", "week", "month", "year")}
 _LONG = 20.0  # times the extent of the data, from which on a function is practically constant
@@ -34,7 +30,7 @@ def learned(model: Any, roles: Roles) -> list[tuple[str, list[str]]]:
     """Return a heading and sentences for the gate, if there is one, and for the amount."""
     latents: dict[str, LatentGP] = {}
     for part in model.parts_.values():
-        latents |= part.model_.complete()
+        latents |= part.model_.untied()
     where_on = " where it is on" if "g" in latents else ""
     headings = {
         "g": f"Where {roles.target} is switched on",
@@ -50,20 +46,15 @@ def learned(model: Any, roles: Roles) -> list[tuple[str, list[str]]]:
 def _latent(latent: LatentGP, model: Any, roles: Roles) -> Iterator[str]:
     names = [str(n) for n in getattr(model, "feature_names_in_", range(model.n_features_in_))]
     for kernel, group, Z in zip(latent.kernels, latent.columns, latent.Z, strict=True):
-        called = [names[c] for c in group]
-        yield from _kernel(kernel, called, np.asarray(Z), model, roles)
+        for leaf, columns in kernel.leaves(tuple(range(len(group)))):
+            called, places = [names[group[c]] for c in columns], np.asarray(Z)[:, columns]
+            yield from _kernel(leaf, called, places, model, roles)
 
 
 def _kernel(
     kernel: Kernel, names: Sequence[str], Z: np.ndarray, model: Any, roles: Roles
 ) -> Iterator[str]:
     match kernel:
-        case Columns():
-            chosen = list(kernel.columns)
-            inner = [names[c] for c in chosen]
-            yield from _kernel(kernel.kernel, inner, Z[:, chosen], model, roles)
-        case Scaled():
-            yield from _kernel(kernel.kernel, names, Z, model, roles)
         case Stationary():
             yield from _distances(kernel, names, Z, model, roles)
         case Periodic():
@@ -75,9 +66,6 @@ def _kernel(
             alike = np.atleast_1d(np.asarray(kernel.similarity))
             for name, one in zip(names, np.broadcast_to(alike, len(names)), strict=True):
                 yield f"Different levels of {name} are {one:.0%} correlated."
-        case _:
-            for part in getattr(kernel, "terms", ()) or getattr(kernel, "factors", ()):
-                yield from _kernel(part, names, Z, model, roles)
 
 
 def _distances(

@@ -1,4 +1,4 @@
-"""Files that are the old ones or the new ones, never a part."""
+"""Files and folders that are replaced as a whole."""
 
 from __future__ import annotations
 
@@ -10,16 +10,14 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
-__all__ = ["beside"]
-
-_TRIES, _LOOKS, _PAUSE = 100, 4, 0.02  # how often, how often in a row, and seconds between
+_TRIES, _CHECKS, _PAUSE = 100, 4, 0.02  # at most, in a row, and seconds in between
 
 
 @contextmanager
-def beside(path: Path, placing: AbstractContextManager[None] | None = None) -> Iterator[Path]:
-    """A name in the same folder: what is put there takes the path's place, or goes on errors.
+def replacing(path: Path, placing: AbstractContextManager[None] | None = None) -> Iterator[Path]:
+    """Provide a temporary path in the same folder, which replaces the path at the end.
 
-    `placing` surrounds the taking of the place, to tell of its errors.
+    On errors what is there is removed. The context `placing` is that of the replacement.
     """
     whole = path.resolve()
     part = whole.with_name(f".{whole.name}.{os.getpid()}.{secrets.token_hex(4)}.part")
@@ -32,20 +30,20 @@ def beside(path: Path, placing: AbstractContextManager[None] | None = None) -> I
 
 
 def _remove(part: Path) -> None:
-    """Take away a file or a folder; of a failed write, threads can still be filling the folder."""
-    gone = 0 if part.is_dir() else _LOOKS
+    """Remove a file or a folder, to which threads of a failed write may still be writing."""
+    gone = 0 if part.is_dir() else _CHECKS
     for _ in range(_TRIES):
         shutil.rmtree(part, ignore_errors=True)
         with suppress(OSError):
             part.unlink()
         gone = 0 if part.exists() else gone + 1
-        if gone >= _LOOKS:
+        if gone >= _CHECKS:
             return
         time.sleep(_PAUSE)
 
 
 def _put(part: Path, path: Path) -> None:
-    """Give the part its final name; of folders the old one is kept until the new one is there."""
+    """Give the part its final name; an old folder is kept until the new one is in place."""
     old = part.with_suffix(".old")
     if part.is_file():
         with part.open("rb") as file:
@@ -65,7 +63,7 @@ def _put(part: Path, path: Path) -> None:
 
 
 def _settle(folder: Path) -> None:
-    """Let new names in a folder outlast a power cut, where the system can."""
+    """Make new names in a folder survive a power cut, if the system can."""
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
         try:

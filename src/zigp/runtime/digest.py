@@ -1,4 +1,4 @@
-"""What tells when a byte of a file has changed."""
+"""Digests that reveal changes of a file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["digest"]
-
 
 def digest(header: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> str:
-    """A number of all that a file says and holds, other than itself."""
-    said = {key: value for key, value in header.items() if key != "digest"}
-    found = sha256(json.dumps(said, sort_keys=True).encode())
+    """Return the digest of a file's header, except its own entry, and of its arrays."""
+    rest = {key: value for key, value in header.items() if key != "digest"}
+    result = sha256(json.dumps(rest, sort_keys=True).encode())
     for name, array in sorted(arrays.items()):
-        found.update(json.dumps([name, str(array.dtype), array.shape]).encode())
-        found.update(array.tobytes())
-    return found.hexdigest()
+        result.update(json.dumps([name, str(array.dtype), array.shape]).encode())
+        result.update(array.tobytes())
+    return result.hexdigest()

@@ -1,14 +1,12 @@
-"""A request to stop, which ends training with what was learned so far."""
+"""Requests to stop, which end training with the current model."""
 
 from __future__ import annotations
 
-__all__ = ["StopRequest"]
-
 
 class StopRequest(BaseException):
-    """A signal asks us to end; like Ctrl-C, but for whoever handles signals on their own.
+    """A signal that asks the process to end, raised as an exception like that of Ctrl-C.
 
-    What is on its way to a file is cleared away as it passes.
+    Half-written files are removed as it propagates.
     """
 
     def __init__(self, number: int) -> None:
@@ -17,5 +15,5 @@ class StopRequest(BaseException):
 
     @property
     def code(self) -> int:
-        """With which a process ends that was asked to."""
+        """The exit code of the process."""
         return 128 + self.number

@@ -1,26 +1,19 @@
-"""The trainer: steps up the bound, in compiled chunks, for every model alike.
+"""The trainer: steps up the bound, in compiled chunks, for every model.
 
-Nothing of a model's structure is known here but its parameters' paths.
+It depends on the structure of a model only through the paths of its parameters.
 """
 
-from zigp.training.checkpoints import (
-    Checkpoints,
-    discard,
-    in_place_of,
-    kept_until_done,
-    when_done,
-)
+from zigp.training.checkpoints import Checkpoints, hold_checkpoints
 from zigp.training.feeds import Feed, Resident, Streamed, digest_of
-from zigp.training.locks import remove_empty
 from zigp.training.loop import train, train_restarts
 from zigp.training.progress import Fit, InterruptedFitError, Progress
 from zigp.training.settings import (
     GROUPS,
     Method,
     Schedule,
-    Settings,
+    TrainingSettings,
     check_whole,
-    parameters,
+    parameter_names,
 )
 
 __all__ = [
@@ -33,16 +26,12 @@ __all__ = [
     "Progress",
     "Resident",
     "Schedule",
-    "Settings",
     "Streamed",
+    "TrainingSettings",
     "check_whole",
     "digest_of",
-    "discard",
-    "in_place_of",
-    "kept_until_done",
-    "parameters",
-    "remove_empty",
+    "hold_checkpoints",
+    "parameter_names",
     "train",
     "train_restarts",
-    "when_done",
 ]

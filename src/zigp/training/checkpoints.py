@@ -1,4 +1,4 @@
-"""Checkpoints: where training stood, in files, so that it can go on from there."""
+"""Checkpoints: files with the state of training, from which an interrupted fit resumes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,105 +20,97 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as written_tensors
 
-from zigp.runtime.atomic import beside
+from zigp.runtime.atomic import replacing
 from zigp.runtime.digest import digest
-from zigp.training.locks import LOCK, locked
-from zigp.training.settings import check_positive, check_whole
-
-__all__ = [
-    "Checkpoints",
-    "discard",
-    "fingerprint",
-    "in_place_of",
-    "kept_until_done",
-    "when_done",
-]
+from zigp.training.locks import LOCK, locked, remove_empty
+from zigp.training.settings import check_positive
 
 _KEY, _KEPT, _NAMES = "zigp-checkpoint", 2, "step-*.checkpoint"
-_later: ContextVar[list[Callable[[], None]] | None] = ContextVar("later", default=None)
-_left: ContextVar[Path | None] = ContextVar("left", default=None)
+
+
+@dataclass
+class _Hold:
+    """The checkpoints that a block of code holds."""
+
+    outdated: Path | None
+    finished: list[Checkpoints] = field(default_factory=list)
+
+
+_hold: ContextVar[_Hold | None] = ContextVar("hold", default=None)
 
 
 @contextmanager
-def kept_until_done() -> Iterator[None]:
-    """Checkpoints of fits that end meanwhile are removed once all of this went well, not before.
+def hold_checkpoints(
+    folder: str | os.PathLike[str] | None, *, replace: bool = False
+) -> Iterator[None]:
+    """Keep the checkpoints of fits that end inside the block until the block has succeeded.
 
-    So nothing is lost where a fit is the first of two, or where its model cannot be saved.
+    So nothing is lost if a fit is the first of two, or if its model cannot be saved. With
+    `replace`, checkpoints of earlier fits in the folder are discarded when training begins, and not
+    if an error comes before. The outermost of nested blocks counts.
     """
-    todo: list[Callable[[], None]] = []
-    outer = _later.set(todo)
+    if folder is None or _hold.get() is not None:
+        yield
+        return
+    hold = _Hold(Path(folder) if replace else None)
+    token = _hold.set(hold)
     try:
         yield
     finally:
-        _later.reset(outer)
-    for action in todo:
-        when_done(action)
-
-
-def when_done(action: Callable[[], None]) -> None:
-    """Do it now, or at the end of `kept_until_done`."""
-    todo = _later.get()
-    if todo is None:
-        action()
-    else:
-        todo.append(action)
-
-
-@contextmanager
-def in_place_of(folder: Path | None) -> Iterator[None]:
-    """What interrupted fits left in a folder is removed once training begins, not by a mistake."""
-    outer = _left.set(folder)
-    try:
-        yield
-    finally:
-        _left.reset(outer)
+        _hold.reset(token)
+    for checkpoints in hold.finished:
+        checkpoints.clear()
+    remove_empty(Path(folder))
 
 
 def discard(folder: Path) -> None:
-    """Remove what interrupted fits left in a folder, unless one of them is running."""
+    """Remove the checkpoints of all fits in a folder, or raise an error if one is running."""
     with ExitStack() as held:
         places = {path.parent for name in (_NAMES, LOCK) for path in folder.rglob(name)}
-        for place in sorted(places):  # all of them first: the parts of a hurdle are trained in turn
+        for place in sorted(places):  # all first: the parts of a hurdle are trained one by one
             held.enter_context(locked(place))
         for path in (path for place in places for path in place.glob(_NAMES)):
             path.unlink(missing_ok=True)
 
 
 class Checkpoints:
-    """A folder of checkpoints of one fit, the last two of them.
+    """A folder with the last two checkpoints of one fit.
 
-    One is written every so many seconds or, if given, steps, and when training is interrupted or
-    ends. Each takes the room of a few copies of the parameters and 8 bytes a step for the clock and
-    for each restart's bound, and appears whole or not at all.
+    One is written every `seconds`, and when training is interrupted or ends. Each has the size of a
+    few copies of the parameters plus, for each step, 8 bytes for the clock and for the bound of
+    every restart. It appears as a whole or not at all.
     """
 
     def __init__(
-        self, folder: str | os.PathLike[str], *, seconds: float = 300.0, steps: int | None = None,
-        resume: bool = False, writes: bool = True,
-    ):  # fmt: skip
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        seconds: float = 300.0,
+        resume: bool = False,
+        writes: bool = True,
+    ):
         check_positive("checkpoint_seconds", seconds)
-        if steps is not None:
-            check_whole("checkpoint_steps", steps)
-        self.folder, self.seconds, self.steps, self.resume = Path(folder), seconds, steps, resume
-        self.writes = writes  # of several processes only the first does
-        self._last_time, self._last_step = time.monotonic(), 0
-        self._kept: list[Path] = []  # what is known to be whole, the newest last
-        if writes and (left := _left.get()) is not None:
-            discard(left)
-            _left.set(None)
-        if writes and not resume and self.found():
+        self.folder, self.seconds, self.resume = Path(folder), seconds, resume
+        self.writes = writes  # true for the first of several processes
+        self._last_time = time.monotonic()
+        self._whole: list[Path] = []  # those that were written or read without error, newest last
+        hold = _hold.get()
+        if writes and hold is not None and hold.outdated is not None:
+            discard(hold.outdated)
+            hold.outdated = None
+        if writes and not resume and self.paths():
             raise ValueError(
                 f"{self.folder} holds checkpoints of a fit that was interrupted: go on from them "
                 "with resume, or remove the folder to start anew."
             )
 
-    def found(self) -> list[Path]:
-        """The checkpoints in the folder, the newest first."""
+    def paths(self) -> list[Path]:
+        """Return the checkpoints in the folder, the newest first."""
         return sorted(self.folder.glob(_NAMES), reverse=True)
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """While this lasts no other fit writes here; what a killed one left half-written goes."""
+        """Lock the folder for this fit, and remove half-written files of a killed one."""
         if not self.writes:
             yield
             return
@@ -125,14 +119,13 @@ class Checkpoints:
                 part.unlink(missing_ok=True)
             yield
 
-    def due(self, step: int) -> bool:
-        if self.steps is not None:
-            return step - self._last_step >= self.steps
+    def due(self) -> bool:
+        """Return whether it is time for another checkpoint."""
         return time.monotonic() - self._last_time >= self.seconds
 
     def save(self, step: int, state: Any, record: dict[str, Any]) -> None:
         """Write a checkpoint, then remove all but the last two that are whole."""
-        self._last_time, self._last_step = time.monotonic(), step
+        self._last_time = time.monotonic()
         arrays = {
             str(i): np.array(leaf, order="C") for i, leaf in enumerate(jax.tree.leaves(state))
         }
@@ -143,47 +136,51 @@ class Checkpoints:
         content = written_tensors(arrays, metadata={_KEY: text})
         path = self.folder / f"step-{step:09d}.checkpoint"
         try:
-            with beside(path) as part:
+            with replacing(path) as part:
                 part.write_bytes(content)
         except OSError as error:
-            said = f"{error.strerror}. Make room and go on with resume, from the checkpoint before"
-            raise OSError(error.errno, said, str(path)) from error
-        self._kept = [*(kept for kept in self._kept if kept != path), path][-_KEPT:]
-        for other in set(self.found()) - set(self._kept):  # older ones, and damaged ones
+            advice = (
+                f"{error.strerror}. Make room and go on with resume, from the checkpoint before"
+            )
+            raise OSError(error.errno, advice, str(path)) from error
+        self._whole = [*(whole for whole in self._whole if whole != path), path][-_KEPT:]
+        for other in set(self.paths()) - set(self._whole):  # older ones, and damaged ones
             other.unlink(missing_ok=True)
 
     def not_written(self, error: OSError) -> str:
-        """That the last one could not be written, and which there is, in words."""
+        """Describe an error of writing, and the checkpoint before."""
         before = (
-            f"the one before is {self._kept[-1].name}" if self._kept else "there is none before"
+            f"the one before is {self._whole[-1].name}" if self._whole else "there is none before"
         )
         return f"its checkpoint could not be written ({os.strerror(error.errno or 0)}), {before}"
 
-    def how_to_go_on(self) -> str:
-        """What to do after an interruption, where there is something to go on from."""
-        there = f"Fit again with resume=True to go on from what is kept in {self.folder}."
-        return there if self.found() else ""
+    def how_to_resume(self) -> str:
+        """Return the advice after an interruption, or nothing if there is no checkpoint."""
+        advice = f"Fit again with resume=True to go on from what is kept in {self.folder}."
+        return advice if self.paths() else ""
 
-    def restore(self, state: Any, mark: str) -> tuple[Any, dict[str, Any]] | None:
-        """The newest checkpoint that is not damaged, as a state like the one given."""
+    def restore(self, like: Any, fingerprint: str) -> tuple[Any, dict[str, Any]] | None:
+        """Return the state and record of the newest checkpoint that is not damaged, if any.
+
+        The state has the structure of `like`.
+        """
         if not self.resume:
             return None
-        leaves, structure = jax.tree.flatten(state)
-        for path in (found := self.found()):
+        leaves, structure = jax.tree.flatten(like)
+        for path in (paths := self.paths()):
             try:
                 record, arrays = _read(path)
             except (SafetensorError, KeyError, ValueError):
                 continue
-            if record["fingerprint"] != mark:
+            if record["fingerprint"] != fingerprint:
                 raise ValueError(
                     f"{self.folder} holds checkpoints of another fit: its data, settings or "
                     "version differ. Give the same ones, or remove the folder to start anew."
                 )
-            self._last_step, self._kept = int(record["done"]), [path]
-            return jax.tree.unflatten(
-                structure, [arrays[str(i)] for i in range(len(leaves))]
-            ), record
-        if found:
+            self._whole = [path]
+            state = [arrays[str(i)] for i in range(len(leaves))]
+            return jax.tree.unflatten(structure, state), record
+        if paths:
             warnings.warn(
                 f"No checkpoint in {self.folder} can be read, since all are damaged: training "
                 "starts from its beginning.",
@@ -192,36 +189,32 @@ class Checkpoints:
         return None
 
     def clear(self) -> None:
-        """Remove all of it: the fit is finished and kept elsewhere."""
-        if self.writes:
-            when_done(self._remove)
-
-    def _remove(self) -> None:
-        if not self.folder.exists():
+        """Remove the checkpoints of a finished fit, or leave that to the block that holds them."""
+        if not self.writes:
             return
-        with suppress(ValueError), locked(self.folder):  # another fit may have begun here meanwhile
-            for path in self.found():
-                path.unlink(missing_ok=True)
+        if (hold := _hold.get()) is not None:
+            hold.finished.append(self)
+        elif self.folder.exists():
+            with suppress(ValueError), locked(self.folder):  # another fit may be running by now
+                for path in self.paths():
+                    path.unlink(missing_ok=True)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """What a checkpoint says and holds, or an error if that is not what was written."""
+    """Read the record and the arrays of a checkpoint, or raise an error if it is damaged."""
     with safe_open(path, framework="numpy") as file:
         record = json.loads((file.metadata() or {})[_KEY])
         arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     if record["digest"] != digest(record, arrays):
-        raise ValueError(f"{path} is damaged: something in it was changed after it was saved.")
+        raise ValueError(f"{path} is damaged: its content was changed after it was saved.")
     return record, arrays
 
 
-def fingerprint(state: Any, settings: str, digest: str) -> str:
-    """What tells a fit from others: where it starts, its settings and its data."""
-    from importlib.metadata import version
-
-    found = hashlib.sha256()
-    said = [version(name) for name in ("zigp", "jax", "jaxlib")]
-    said += [settings, str(jax.tree.structure(state)), digest]
-    found.update("\n".join(said).encode())
+def fingerprint(state: Any, settings: str, data: str) -> str:
+    """Return a number that identifies a fit: its initial state, settings, data and versions."""
+    versions = [version(name) for name in ("zigp", "jax", "jaxlib")]
+    text = [*versions, settings, str(jax.tree.structure(state)), data]
+    mark = hashlib.sha256("\n".join(text).encode())
     for leaf in jax.tree.leaves(state):
-        found.update(np.ascontiguousarray(leaf).tobytes())
-    return found.hexdigest()
+        mark.update(np.ascontiguousarray(leaf).tobytes())
+    return mark.hexdigest()

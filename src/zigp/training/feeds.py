@@ -1,4 +1,4 @@
-"""Where a step's data come from: memory, or a stream of blocks of one size."""
+"""The data of each step: from memory, or from a stream of blocks of one size."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,40 +16,16 @@ from zigp.gp.batch import Batch, Lattice
 from zigp.training.devices import Devices
 from zigp.training.minibatches import filled_up, longest, whole_batches
 
-__all__ = ["Feed", "Resident", "Streamed", "digest_of"]
-
-
-class Feed(Protocol):
-    """Data for training."""
-
-    @property
-    def rows(self) -> float:
-        """How many observations there are in all."""
-
-    @property
-    def batch_size(self) -> int | None:
-        """Places in a minibatch, of one device."""
-
-    @property
-    def along(self) -> int:
-        """The axis that minibatches divide."""
-
-    @property
-    def places(self) -> int:
-        """How many there are along it, of one device."""
-
-    def block(self, step: int) -> tuple[Batch, int | None]:
-        """What is in memory at a step, and for how many more steps it will be."""
-
-    def digest(self) -> str:
-        """What tells these data from others."""
-
 
 class Resident:
-    """Data that are all in memory."""
+    """Data that fit into memory.
+
+    `rows` is the number of observations. Minibatches and devices divide the axis `along`, of which
+    each device has `places`, and takes `batch_size` of them in a step, or all if that is None.
+    """
 
     def __init__(self, data: Batch, batch_size: int | None, devices: Devices | None = None):
-        parts = devices.count if devices is not None and devices.split == "data" else 1
+        parts = 1 if devices is None else devices.count
         data = jax.tree.map(jnp.asarray, data)
         self.rows = max(float(jnp.count_nonzero(data.weight)), 1.0)
         self.along, self.batch_size = longest(data.at), None
@@ -58,29 +34,31 @@ class Resident:
         else:
             data, self.batch_size = whole_batches(data, batch_size, parts)
         self.places = data.at.shape[self.along] // parts
-        self._data = data if devices is None else devices.put(data, devices.data_specs(data))
+        self._data = data if devices is None else devices.divide(data)
 
     def block(self, step: int) -> tuple[Batch, int | None]:
+        """Return the data in memory at a step, and the number of steps for which they stay."""
         return self._data, None
 
     def digest(self) -> str:
+        """Return a number that identifies the data."""
         return digest_of(self._data)
 
 
 def _has_all(data: Batch, batch_size: int) -> bool:
-    """Whether minibatches of so many would hold everything; padded rows need no room in them."""
+    """Return whether a minibatch would hold all data; padded rows need no place in it."""
     if isinstance(data.at, Lattice):
         return batch_size >= prod(data.at.shape)
-    seen = np.reshape(data.weight, (-1, *data.at.shape)).any(axis=0)
-    return batch_size >= int(np.count_nonzero(seen))
+    observed = np.reshape(data.weight, (-1, *data.at.shape)).any(axis=0)
+    return batch_size >= int(np.count_nonzero(observed))
 
 
 def digest_of(data: Batch) -> str:
-    """A number of all that is in the data."""
-    found = hashlib.sha256()
+    """Return a number that identifies the data."""
+    digest = hashlib.sha256()
     for leaf in jax.tree.leaves(data):
-        found.update(np.ascontiguousarray(leaf).data)
-    return found.hexdigest()
+        digest.update(np.ascontiguousarray(leaf).data)
+    return digest.hexdigest()
 
 
 @dataclass
@@ -97,7 +75,7 @@ class Streamed:
         The number of rows in all.
     blocks_per_pass : int
         The number of blocks in which every row occurs once.
-    block_rows : int
+    places : int
         The rows of a block, on one device.
     batch_size : int
         The rows of a step, on one device: a part of the block.
@@ -112,47 +90,43 @@ class Streamed:
     blocks: Callable[[int], Generator[Batch]]
     rows: float
     blocks_per_pass: int
-    block_rows: int
-    batch_size: int
+    places: int  # rows of a block, for one device
+    batch_size: int  # rows of a step, for one device
     name: str
-    contents: str
+    contents: str  # a number that identifies as much of the data as is known without a pass
     devices: Devices | None = None
     along: int = 0
-    _current: tuple[int, Any] = field(default=(-1, None), init=False)
-    _following: Generator[Batch] | None = field(default=None, init=False)
-
-    @property
-    def places(self) -> int:
-        return self.block_rows
+    _number: int = field(default=-1, init=False)
+    _block: Any = field(default=None, init=False)
+    _following: Any = field(default=None, init=False)
 
     @property
     def steps(self) -> int:
         """The number of steps that a block serves."""
-        return self.block_rows // self.batch_size
+        return self.places // self.batch_size
 
     @property
     def steps_per_pass(self) -> int:
+        """The number of steps in a pass over all blocks."""
         return self.blocks_per_pass * self.steps
 
     def block(self, step: int) -> tuple[Batch, int | None]:
-        number, last = step // self.steps, self._current[0]
-        if number != last:
-            if self._following is None or number != last + 1:
+        """Return the data in memory at a step, and the number of steps for which they stay."""
+        number = step // self.steps
+        if number != self._number:
+            if self._following is None or number != self._number + 1:
                 self.close()
                 self._following = self.blocks(number)
             data, devices = next(self._following), self.devices
-            self._current = (
-                number,
-                (
-                    jax.tree.map(jnp.asarray, data)
-                    if devices is None
-                    else devices.put(data, devices.data_specs(data))
-                ),
+            self._block = (
+                jax.tree.map(jnp.asarray, data) if devices is None else devices.divide(data)
             )
-        return self._current[1], self.steps - step % self.steps
+            self._number = number
+        return self._block, self.steps - step % self.steps
 
     def digest(self) -> str:
-        size = f"{self.rows:.0f} rows in blocks of {self.block_rows}"
+        """Return text that identifies the data."""
+        size = f"{self.rows:.0f} rows in blocks of {self.places}"
         return f"{self.name}: {size}, {self.contents}"
 
     def close(self) -> None:
@@ -160,3 +134,6 @@ class Streamed:
         if self._following is not None:
             self._following.close()
         self._following = None
+
+
+Feed = Resident | Streamed

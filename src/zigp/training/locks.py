@@ -1,4 +1,4 @@
-"""A folder for one fit at a time."""
+"""Locks, by which a folder belongs to one fit at a time."""
 
 from __future__ import annotations
 
@@ -10,41 +10,39 @@ from typing import IO
 
 try:
     import fcntl
-except ImportError:  # not on Windows
+except ImportError:  # on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["LOCK", "locked", "remove_empty"]
-
 LOCK = ".zigp-lock"
-_TRIES = 100  # in each of which somebody else came and went
+_TRIES = 100  # during each of which another fit came and went
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """While this lasts no other fit has the folder; an empty one is gone afterwards."""
+    """Lock a folder against other fits, and remove it afterwards if it is empty."""
     path = folder / LOCK
-    with _taken(path):
+    with _acquired(path):
         try:
             yield
-        finally:  # before it is let go: nobody else's is ever removed
+        finally:  # before the lock is released, so that no other fit's is removed
             with suppress(OSError):
                 path.unlink()
             remove_empty(folder)
 
 
 def remove_empty(folder: Path) -> None:
-    """Remove a folder if nothing is in it."""
+    """Remove a folder if it is empty."""
     with suppress(OSError):
         folder.rmdir()
 
 
-def _taken(path: Path) -> IO[str]:
-    """The lock, open and held for as long as it is open."""
+def _acquired(path: Path) -> IO[str]:
+    """Return an open lock file, which is locked for as long as it is open."""
     for _ in range(_TRIES):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             file = path.open("a")
-        except FileNotFoundError:  # who had the folder has just removed it
+        except FileNotFoundError:  # the fit before has just removed the folder
             continue
         try:
             _lock(file.fileno())
@@ -54,7 +52,8 @@ def _taken(path: Path) -> IO[str]:
                 f"Another fit is running that keeps its checkpoints in {path.parent}: wait for "
                 "it, or choose another place."
             ) from error
-        # Who had it before may have removed it after it was opened here: then others see no lock.
+        # The fit before may have removed the file after it was opened here, and nobody else would
+        # see this lock.
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(file.fileno()), path.stat()):
                 return file
@@ -63,7 +62,7 @@ def _taken(path: Path) -> IO[str]:
 
 
 def _lock(file: int) -> None:
-    """Lock an open file for as long as it is; the system unlocks it for a process that dies."""
+    """Lock an open file; the system releases the lock of a process that dies."""
     if fcntl is None:
         return
     try:

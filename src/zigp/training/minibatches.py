@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -12,15 +14,11 @@ from jax import Array
 
 from zigp.gp.batch import Batch, Lattice, Rows
 
-__all__ = ["filled_up", "longest", "minibatch", "next_order", "order_of_pass", "whole_batches"]
-
 
 def whole_batches(data: Batch, size: int, parts: int = 1) -> tuple[Batch, int]:
-    """Data that divide into minibatches of about so many cells, and how many places each has.
+    """Fill data up to whole minibatches of about `size` cells; return them and places per part.
 
-    Minibatches take rows, or slabs across the longest axis of a lattice, filled up to whole ones
-    with places of weight 0. Where several devices have a part of the data each, the places are
-    those of one.
+    A place is a row, or a slab across the longest axis of a lattice. Added places have weight 0.
     """
     places = data.at.shape[longest(data.at)]
     across = prod(data.at.shape) // places
@@ -29,25 +27,26 @@ def whole_batches(data: Batch, size: int, parts: int = 1) -> tuple[Batch, int]:
 
 
 def filled_up(data: Batch, multiple: int) -> Batch:
-    """Data with places of weight 0 at the end, so that their number divides evenly."""
+    """Add places of weight 0 at the end, so that the number of places is a multiple."""
     along = longest(data.at)
     places = data.at.shape[along]
     missing = -places % multiple
     if not missing:
         return data
-    filled = _places(data, jnp.concatenate([jnp.arange(places), jnp.zeros(missing, int)]), along)
+    indices = jnp.concatenate([jnp.arange(places), jnp.zeros(missing, int)])
+    filled = map_along(lambda values, axis: jnp.take(values, indices, axis), data, along)
     shape = [-1 if axis == along else 1 for axis in range(len(data.at.shape))]
     real = (jnp.arange(places + missing) < places).reshape(shape)
     return eqx.tree_at(lambda b: b.weight, filled, filled.weight * real)
 
 
 def longest(at: Rows | Lattice) -> int:
-    """The axis that minibatches and devices divide."""
+    """Return the axis that minibatches and devices divide."""
     return int(np.argmax(at.shape))
 
 
 def next_order(order: Array | None, key: Array, step: Array, size: int | None) -> Array | None:
-    """The order of the places, drawn anew at the start of every pass and keyed by the pass."""
+    """Return the order of the places, drawn anew at the start of every pass."""
     if size is None or order is None:
         return None
     batches, places = len(order) // size, len(order)
@@ -59,27 +58,40 @@ def next_order(order: Array | None, key: Array, step: Array, size: int | None) -
 
 
 def order_of_pass(key: Array, number: Array, places: int) -> Array:
-    """The order in which a pass over the data goes."""
+    """Return the order of the places in a pass of this number."""
     return jax.random.permutation(jax.random.fold_in(key, number), places)
 
 
-def minibatch(data: Batch, order: Array | None, step: Array, size: int | None, along: int) -> Batch:
-    """The step's part of the pass, its weights raised by N/B; all of it without an order."""
+def minibatch(
+    data: Batch, order: Array | None, step: Array, size: int | None, along: int, parts: int = 1
+) -> Batch:
+    """Return the part of the data for a step, its weights times N/B; all of it without an order.
+
+    Data in several parts, one per device, give `size` places of each part.
+    """
     if size is None or order is None:
         return data
     batches = len(order) // size
-    part = _places(data, jax.lax.dynamic_slice(order, ((step % batches) * size,), (size,)), along)
+    chosen = jax.lax.dynamic_slice(order, ((step % batches) * size,), (size,))
+
+    def take(values: Array, axis: int) -> Array:
+        before, after = values.shape[:axis], values.shape[axis:][1:]
+        split = jnp.reshape(values, (*before, parts, len(order), *after))
+        return jnp.take(split, chosen, axis + 1).reshape(*before, parts * size, *after)
+
+    part = map_along(take, data, along)
     return eqx.tree_at(lambda b: b.weight, part, part.weight * batches)
 
 
-def _places(data: Batch, indices: Array, along: int) -> Batch:
-    """Some places along an axis, with all that lies across them."""
-    at = data.at
-    behind = along - len(at.shape)
-    y, weight = (jnp.take(v, indices, axis=behind) for v in (data.y, data.weight))
+def map_along(function: Callable[[Any, int], Array], data: Batch, along: int) -> Batch:
+    """Apply a function of an array and its axis to the arrays that run along one of the inputs."""
+    at, axis = data.at, along - len(data.at.shape)
     if isinstance(at, Rows):
-        return Batch(Rows(jnp.asarray(at.X)[indices]), y, weight)
-    axes = list(at.axes)
-    axes[along] = jnp.asarray(axes[along])[indices]
-    effort = None if at.exposure is None else jnp.take(at.exposure, indices, axis=along)
-    return Batch(Lattice(tuple(axes), at.columns, effort, at.exposure_column), y, weight)
+        inputs: Rows | Lattice = Rows(function(jnp.asarray(at.X), 0))
+    else:
+        axes = tuple(
+            function(jnp.asarray(a), 0) if i == along else a for i, a in enumerate(at.axes)
+        )
+        exposure = None if at.exposure is None else function(jnp.asarray(at.exposure), along)
+        inputs = Lattice(axes, at.columns, exposure, at.exposure_column)
+    return Batch(inputs, *(function(v, axis % v.ndim) for v in (data.y, data.weight)))

@@ -10,14 +10,14 @@ import numpy as np
 
 from zigp.models.model import Model
 
-__all__ = ["Fit", "InterruptedFitError", "Progress", "progress_bar"]
+_LINES = 5  # written during a fit without a terminal
 
-_LINES = 5  # how many lines a fit writes where there is no terminal
+Show = Callable[["Progress"], None]
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a fit stands after a chunk of steps."""
+    """The state of a fit after a chunk of steps."""
 
     step: int
     steps: int
@@ -28,39 +28,41 @@ class Progress:
 
     @property
     def seconds_left(self) -> float:
+        """The estimated time until the end."""
         by_steps = self.seconds / max(self.step, 1) * (self.steps - self.step)
         return max(min(by_steps, self.budget - self.seconds), 0.0)
 
 
 @dataclass
 class Fit:
-    """A trained model, and how it came about."""
+    """A trained model and the history of its training."""
 
     model: Model
-    bounds: np.ndarray  # before every step; with minibatches an unbiased estimate
+    bounds: np.ndarray  # before every step; with minibatches unbiased estimates
     times: np.ndarray  # seconds since the start, before every step; evenly spaced in each chunk
     seconds: float
-    stopped: str  # why training ended, in words
-    failed: bool = False  # whether it ended at a bound that is not finite
+    stopped: str  # the reason why training ended
+    failed: bool = False  # true if it ended at a bound that is not finite
     retried: list[int] = field(default_factory=list)  # steps at which the jitter was raised
 
 
 class InterruptedFitError(KeyboardInterrupt):
-    """Somebody stopped training; what was learned until then is in `fits`.
+    """An interruption of training; `fits` has the models at that point.
 
-    `said` is when, which the message repeats before it tells how to go on, if that is possible.
+    Its message is the `reason`, followed by the advice how to resume, if that is possible.
     """
 
-    def __init__(self, said: str, fits: list[Fit], how_to_go_on: str = ""):
-        super().__init__(f"{said}. {how_to_go_on}" if how_to_go_on else said)
-        self.said, self.fits = said, fits
+    def __init__(self, reason: str, fits: list[Fit], advice: str = ""):
+        super().__init__(f"{reason}. {advice}" if advice else reason)
+        self.reason, self.fits = reason, fits
 
 
 @contextmanager
-def progress_bar(title: str) -> Iterator[Callable[[Progress], None]]:
-    """A callback for the trainer that shows steps, bound, its gain and the time left.
+def progress_bar(title: str) -> Iterator[Show]:
+    """Provide a callback that shows steps, bound, gain and the time left.
 
-    A fit goes on where nothing can be shown any longer: its terminal closed, or a log's disk full.
+    A fit continues if its progress can no longer be shown, because the terminal was closed or the
+    disk of a log is full.
     """
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
@@ -68,7 +70,7 @@ def progress_bar(title: str) -> Iterator[Callable[[Progress], None]]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _as_long_as_possible(_lines(title, console.file.write))
+        yield _while_possible(_lines(title, console.file.write))
         return
     columns = (
         TextColumn("{task.description}"),
@@ -88,27 +90,29 @@ def progress_bar(title: str) -> Iterator[Callable[[Progress], None]]:
     with suppress(OSError):
         bar.start()
     try:
-        yield _as_long_as_possible(show)
+        yield _while_possible(show)
     finally:
         with suppress(OSError):
             bar.stop()
 
 
-def _as_long_as_possible(show: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    gone = False  # rich would keep all that it could not write, and try it again
+def _while_possible(show: Show) -> Show:
+    """Stop showing after the first error; rich would keep all text and try to write it again."""
+    broken = False
 
-    def shown(progress: Progress) -> None:
-        nonlocal gone
-        if not gone:
+    def guarded(progress: Progress) -> None:
+        nonlocal broken
+        if not broken:
             try:
                 show(progress)
             except OSError:
-                gone = True
+                broken = True
 
-    return shown
+    return guarded
 
 
-def _lines(title: str, write: Callable[[str], object]) -> Callable[[Progress], None]:
+def _lines(title: str, write: Callable[[str], object]) -> Show:
+    """Show progress as a few lines of text."""
     shown = 0
 
     def show(progress: Progress) -> None:

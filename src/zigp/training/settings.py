@@ -1,4 +1,4 @@
-"""How to train: settings, and which parameter follows which of them."""
+"""Settings of training, and the parameters that each of them governs."""
 
 from __future__ import annotations
 
@@ -13,45 +13,28 @@ import numpy as np
 from jax import Array
 
 from zigp.models.model import Model
-from zigp.training.natural import has_steps
 
-__all__ = [
-    "GROUPS",
-    "Method",
-    "Schedule",
-    "Settings",
-    "check_positive",
-    "check_whole",
-    "learned",
-    "natural_of",
-    "parameters",
-    "rates_of",
-]
+Method = Literal["adam", "natural"]
+Schedule = Literal["cosine", "constant"] | Callable[[Array], Array]
 
 GROUPS = ("variational", "kernel", "inducing", "noise")
 
-# The fields of a model, from its root, and the group whose learning rate they follow.
-_GROUP_OF = {
-    "kernels": "kernel",
-    "log_variance": "kernel",
-    "prior_mean": "kernel",
-    "inducing": "inducing",
-    "q_mean": "variational",
-    "q_cov": "variational",
-    "likelihood": "noise",
+# The fields of a latent: the group whose learning rate they follow, and the name that fixes them.
+_FIELDS = {
+    "kernels": ("kernel", "kernel"),
+    "log_variance": ("kernel", "variance"),
+    "prior_mean": ("kernel", "prior_mean"),
+    "inducing": ("inducing", "inducing"),
+    "q_mean": ("variational", "q"),
+    "q_cov": ("variational", "q"),
 }
-_NAME_OF = {
-    "kernels": "kernel",
-    "log_variance": "variance",
-    "inducing": "inducing",
-    "prior_mean": "prior_mean",
-    "q_mean": "q",
-    "q_cov": "q",
-}
+# Inducing inputs that move as fast as the rest outrun what q has learned there.
+_INDUCING_PACE = 0.1
+_POINTS = 101  # at which a schedule that is a function is recorded
 
 
 def check_whole(name: str, value: Any) -> int:
-    """A count as an int, also where it is 70.0; an error if it is none."""
+    """Return a count as an int, also if it is 70.0, or raise an error if it is not a count."""
     number = isinstance(value, int | float | np.integer | np.floating)
     if not (number and 1 <= value < np.inf and value % 1 == 0):
         raise ValueError(f"{name} must be a whole number of at least 1, not {value!r}.")
@@ -59,33 +42,26 @@ def check_whole(name: str, value: Any) -> int:
 
 
 def check_positive(name: str, value: Any) -> None:
+    """Raise an error unless a value is a number above 0."""
     number = isinstance(value, int | float | np.integer | np.floating)
     if not (number and value > 0):
         raise ValueError(f"{name} must be a number above 0, not {value!r}.")
 
 
-Method = Literal["adam", "natural"]
-Schedule = Literal["cosine", "constant"] | Callable[[Array], Array]
-
-# Inducing inputs that move as fast as the rest outrun what q has learned there.
-_INDUCING_PACE = 0.1
-_LOOKS = 101  # at a schedule that is a function, to tell it from others
-
-
 @dataclass(frozen=True)
-class Settings:
-    """How to train.
+class TrainingSettings:
+    """Settings of training.
 
-    `method` is `adam` for all parameters, or `natural`: a natural-gradient step for every q (a
-    whole one with all data, with minibatches a tenth that falls as scheduled), then one of Adam for
-    all else. `learning_rate` is one number, with inducing inputs moving at a tenth of it and noise
-    at `noise_pace` times it, or one number for each group of parameters (`variational`, `kernel`,
+    `method` is `adam` for all parameters, or `natural`: a natural-gradient step for every q (of
+    length 1 with all data, with minibatches a tenth that falls with the schedule), then one of Adam
+    for the rest. `learning_rate` is a number, of which inducing inputs use a tenth and noise
+    `noise_pace` times as much, or a number for each group of parameters (`variational`, `kernel`,
     `inducing`, `noise`). `schedule` is `cosine` (down to a hundredth), `constant`, or a function of
-    the finished fraction of the steps that returns a factor. `fixed` names what is not to be
-    learned: `noise`, `kernel`, `variance`, `prior_mean`, `inducing`, `q`, each also for one latent
-    alone (`g.prior_mean`). Training stops early once the bound, averaged over `patience` chunks,
-    differs by less than `tol` per row from that of the chunks before them, or once `max_seconds`
-    have passed.
+    the finished fraction of the steps that returns a factor. `fixed` names parameters that are not
+    learned: `noise`, `kernel`, `variance`, `prior_mean`, `inducing`, `q`, or one of them of a
+    single latent (`g.prior_mean`). Training stops early if the bound, averaged over `patience`
+    chunks, differs by less than `tol` per row from that of the chunks before, or after
+    `max_seconds`.
     """
 
     steps: int = 1000
@@ -124,44 +100,44 @@ class Settings:
                 )
 
     def described(self) -> str:
-        """All of it in words that are the same in every process: a function by what it returns.
+        """Return all settings as text that is the same in every process.
 
-        Its own words would name the place in memory where it happens to lie.
+        A schedule that is a function is described by its values: its repr is a memory address.
         """
         if not callable(self.schedule):
             return repr(self)
-        factors = [float(self.schedule(jnp.asarray(done))) for done in np.linspace(0, 1, _LOOKS)]
+        done = np.linspace(0, 1, _POINTS)
+        factors = [float(self.schedule(jnp.asarray(fraction))) for fraction in done]
         return f"{replace(self, schedule='constant')!r} times {factors}"
 
     def rates(self) -> dict[str, float]:
-        """The learning rate of each group of parameters."""
+        """Return the learning rate of each group of parameters."""
         if not isinstance(self.learning_rate, Mapping):
             paces = {"inducing": _INDUCING_PACE, "noise": self.noise_pace}
             return {group: self.learning_rate * paces.get(group, 1.0) for group in GROUPS}
-        given = dict(self.learning_rate)
-        if set(given) != set(GROUPS):
+        rates = dict(self.learning_rate)
+        if set(rates) != set(GROUPS):
             raise ValueError(
-                f"learning_rate names the groups {', '.join(map(str, given))}; it must name "
+                f"learning_rate names the groups {', '.join(map(str, rates))}; it must name "
                 f"{', '.join(GROUPS)}, each once."
             )
-        return given
+        return rates
 
 
-def natural_of(model: Model, settings: Settings) -> tuple[str, ...]:
-    """The latents whose q takes natural-gradient steps: all that can, if they are asked for."""
+def latents_with_natural_steps(model: Model, settings: TrainingSettings) -> tuple[str, ...]:
+    """Return the latents whose q takes natural-gradient steps: with that method all not fixed."""
     if settings.method != "natural":
         return ()
-    held = [name for name in model.latents if {"q", f"{name}.q"} & set(settings.fixed)]
-    return tuple(n for n, latent in model.latents.items() if n not in held and has_steps(latent))
+    return tuple(name for name in model.latents if not {"q", f"{name}.q"} & set(settings.fixed))
 
 
 def learned(model: Model, natural: tuple[str, ...] = ()) -> Model:
-    """The arrays that Adam learns: all but the q of latents with natural-gradient steps."""
+    """Return the arrays that Adam learns: all but the q of latents with natural-gradient steps."""
 
     def keep(path: tuple[Any, ...], leaf: Any) -> Any:
         keys = _keys(path)
-        by_steps = keys[0] == "latents" and keys[1] in natural and _NAME_OF.get(keys[2]) == "q"
-        return leaf if eqx.is_inexact_array(leaf) and not by_steps else None
+        stepped = keys[0] == "latents" and keys[1] in natural and keys[2] in ("q_mean", "q_cov")
+        return leaf if eqx.is_inexact_array(leaf) and not stepped else None
 
     return jax.tree_util.tree_map_with_path(keep, model)
 
@@ -170,38 +146,37 @@ def _keys(path: tuple[Any, ...]) -> list[str]:
     return [str(getattr(entry, "name", getattr(entry, "key", ""))) for entry in path]
 
 
-def _labels(path: tuple[Any, ...]) -> tuple[str | None, set[str]]:
-    """A parameter's group, and the names by which it can be held fixed."""
+def _group_and_names(path: tuple[Any, ...]) -> tuple[str | None, set[str]]:
+    """Return the group of a parameter, if it is one, and the names that fix it."""
     keys = _keys(path)
     if keys[0] == "likelihood":
         return (None, set()) if keys[-1] == "floor" else ("noise", {"noise"})
-    latent, part = keys[1], keys[2]
-    if part not in _GROUP_OF:  # the jitter is no parameter
+    if keys[2] not in _FIELDS:  # the jitter is not a parameter
         return None, set()
-    name = _NAME_OF[part]
-    return _GROUP_OF[part], {name, f"{latent}.{name}"}
+    group, name = _FIELDS[keys[2]]
+    return group, {name, f"{keys[1]}.{name}"}
 
 
-def parameters(model: Model) -> list[str]:
-    """The names that `Settings.fixed` accepts for this model."""
+def parameter_names(model: Model) -> list[str]:
+    """Return the names that `TrainingSettings.fixed` accepts for a model."""
     paths = jax.tree_util.tree_flatten_with_path(learned(model))[0]
-    return sorted(set().union(*(_labels(path)[1] for path, _ in paths)))
+    return sorted(set().union(*(_group_and_names(path)[1] for path, _ in paths)))
 
 
-def rates_of(model: Model, settings: Settings) -> Model:
-    """A learning rate for every array that Adam learns, 0 where it is held fixed."""
-    unknown = sorted(set(settings.fixed) - set(parameters(model)))
-    if unknown:
+def learning_rates(model: Model, settings: TrainingSettings) -> Model:
+    """Return a learning rate for every array that Adam learns, 0 for those that are fixed."""
+    names = parameter_names(model)
+    if unknown := sorted(set(settings.fixed) - set(names)):
         raise ValueError(
             f"fixed names {', '.join(map(repr, unknown))}, which this model does not have. "
-            f"Choose from: {', '.join(parameters(model))}."
+            f"Choose from: {', '.join(names)}."
         )
-    given = settings.rates()
+    rates = settings.rates()
 
     def rate(path: tuple[Any, ...], leaf: Array) -> Array:
-        group, names = _labels(path)
+        group, names = _group_and_names(path)
         free = group is not None and not names & set(settings.fixed)
-        return jnp.asarray(given[group] if free and group else 0.0, leaf.dtype)
+        return jnp.asarray(rates[group] if free and group else 0.0, leaf.dtype)
 
-    chosen = learned(model, natural_of(model, settings))
+    chosen = learned(model, latents_with_natural_steps(model, settings))
     return jax.tree_util.tree_map_with_path(rate, chosen)

@@ -1,11 +1,12 @@
-"""The compiled part of training: a number of steps on data that are in memory.
+"""The compiled part of training: a number of steps on data in memory.
 
-Learning rates, step counts and the number of rows are arguments of the compiled program, not part
-of it, so fits of the same shapes share one compilation.
+Learning rates, step counts and the number of rows are arguments of the compiled program, so fits of
+the same shapes share one compilation.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -28,75 +29,77 @@ from zigp.training.settings import Schedule, learned
 if TYPE_CHECKING:
     from optax import GradientTransformation
 
-__all__ = ["Plan", "State", "advance", "first_state"]
-
-_MEMORY = 0.999  # of Adam for the size of slopes
-# Between natural-gradient steps on all data the bound's slope has no noise, and changes fast.
+_MEMORY = 0.999  # of Adam for the squares of gradients
+# Between natural-gradient steps on all data the gradient has no noise and changes fast.
 _SHORT_MEMORY = 0.9
 _FASTER, _SLOWER, _SLOWEST = 1.25, 0.5, 1e-3
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What a step does: all that the compiled program depends on beside shapes."""
+    """Everything besides shapes that the compiled program of a step depends on."""
 
     schedule: Schedule
     batch_size: int | None
     along: int  # the axis of the data that minibatches and devices divide
-    many: bool  # restarts, along the first axis of every array
     natural: tuple[str, ...]  # the latents whose q takes natural-gradient steps
     devices: Devices | None
 
     @property
     def climbs(self) -> bool:
-        """Whether a step that lowered the bound is taken back.
+        """True if a step that lowered the bound is undone.
 
-        Only where q is at its best: Adam alone goes through valleys, and the bounds of two
-        minibatches cannot be compared.
+        Only after natural-gradient steps on all data: Adam alone goes through valleys, and the
+        bounds of two minibatches cannot be compared.
         """
         return bool(self.natural) and self.batch_size is None
 
     @property
     def adam(self) -> GradientTransformation:
+        """Adam, with a memory that suits the noise of the gradients."""
         return _adam(_SHORT_MEMORY if self.climbs else _MEMORY)
 
+    def batch(self, data: Batch, order: Array | None, step: Array) -> Batch:
+        """Return the part of the data that a step uses."""
+        parts = 1 if self.devices is None else self.devices.count
+        return minibatch(data, order, step, self.batch_size, self.along, parts)
 
-@cache  # programs that were compiled with it know it again
+
+@cache  # the same object for the same memory, so that compiled programs are found again
 def _adam(memory: float) -> GradientTransformation:
-    from optax import scale_by_adam  # slow to import, and only needed once something is trained
+    from optax import scale_by_adam  # slow to import, and only needed for training
 
     return scale_by_adam(b2=memory)
 
 
 class Summit(eqx.Module):
-    """The highest point so far, and how to go on from there."""
+    """The highest point so far, and the next direction to try from there."""
 
     model: Model
     bound: Array
     direction: Any  # of Adam
-    pace: Array  # the part of a step to take in it
+    pace: Array  # the fraction of a step to take in it
 
 
 class State(eqx.Module):
-    """What a step goes on from."""
+    """The state of training between steps; model, Adam and summit are stacked over restarts."""
 
-    model: Model  # with several restarts, every array has them along its first axis
+    model: Model
     adam: Any
     step: Array
     bounds: Array  # before each step of this chunk, [restarts, steps]
-    reached: Array  # at the end of it, [restarts]
-    order: Array | None  # the rows of this pass over the data, where it goes by minibatches
-    summit: Summit | None  # where a step that lowered the bound is taken back
+    reached: Array  # at the end of the chunk, [restarts]
+    order: Array | None  # the order of the places in this pass, with minibatches
+    summit: Summit | None  # if steps that lowered the bound are undone
 
 
 def first_state(model: Model, plan: Plan, chunk: int, restarts: int, places: int) -> State:
-    """Where training starts."""
-    init = eqx.filter_vmap(plan.adam.init) if plan.many else plan.adam.init
+    """Return the state before the first step of a model stacked over restarts."""
     chosen = learned(model, plan.natural)
-    adam, summit = eqx.filter_jit(init)(chosen), None
+    adam, summit = eqx.filter_jit(eqx.filter_vmap(plan.adam.init))(chosen), None
     if plan.climbs:
-        kind, shape = jax.tree.leaves(chosen)[0].dtype, (restarts,) if plan.many else ()
-        low, one = (jnp.asarray(np.full(shape, value), kind) for value in (-np.inf, 1.0))
+        kind = jax.tree.leaves(chosen)[0].dtype
+        low, one = (jnp.asarray(np.full(restarts, value), kind) for value in (-np.inf, 1.0))
         summit = Summit(model, low, jax.tree.map(jnp.zeros_like, chosen), one)
     bounds, reached = (jnp.asarray(np.zeros(shape)) for shape in ((restarts, chunk), restarts))
     order = None if plan.batch_size is None else jnp.arange(places)
@@ -116,85 +119,80 @@ def advance(
     steps: Array,
     plan: Plan,
 ) -> State:
-    """`count` steps of a chunk that goes from step `begin` to `end`, of `steps` in all."""
-
-    several = partial(_several, plan)
-    args = (rates, natural_rate, key, begin, end, count, steps)
-    if plan.devices is None:
-        return several(state, data, *args)
-    return plan.devices.over(several, state, data, *args)
-
-
-def _several(
-    plan: Plan,
-    state: State,
-    data: Batch,
-    rates: Model,
-    natural_rate: Array,
-    key: Array,
-    begin: Array,
-    end: Array,
-    count: Array,
-    steps: Array,
-) -> State:
-    devices, size = plan.devices, plan.batch_size
-    total = (lambda part: part) if devices is None else devices.total
-    share = 1.0 if devices is None else devices.share
-
-    def climb(chosen: Model, model: Model, batch: Batch) -> Array:
-        return objective(eqx.combine(chosen, model), batch, share)
-
-    def project(chosen: Model, model: Model, batch: Batch) -> dict[str, Projection]:
-        return eqx.combine(chosen, model).project(batch.at)
-
-    def update(
-        model: Model, adam: Any, summit: Summit | None, batch: Batch, factor: Array
-    ) -> tuple[Model, Any, Summit | None, Array]:
-        if plan.natural:
-            rate = natural_rate if size is None else natural_rate * factor
-            chosen = learned(model, plan.natural)
-            seen, back = jax.vjp(partial(project, model=model, batch=batch), chosen)
-            model, known = natural_sweep(model, batch, seen, rate, total, plan.natural)
-            found = objective_and_gradient(known, chosen, model, seen, back, share)
-        else:
-            found = jax.value_and_grad(climb)(learned(model), model, batch)
-        value, gradient = total(found)
-        direction, turned = plan.adam.update(gradient, adam)
-        if summit is not None:
-            summit, adam = _from_summit(summit, model, value, direction, turned, adam)
-            model, direction = summit.model, summit.direction
-            factor, value = factor * summit.pace, summit.bound
-        else:
-            adam = turned
-        updates = jax.tree.map(lambda r, d: (factor * r * d).astype(d.dtype), rates, direction)
-        return eqx.apply_updates(model, updates), adam, summit, value
+    """Take `count` steps of the chunk from step `begin` to `end`, of `steps` in all."""
 
     def step(_: Array, state: State) -> State:
-        order = next_order(state.order, key, state.step, size)
-        batch = minibatch(data, order, state.step, size, plan.along)
+        order = next_order(state.order, key, state.step, plan.batch_size)
+        batch = plan.batch(data, order, state.step)
         factor = jnp.asarray(scheduled(plan.schedule, state.step / steps))
-        over = jax.vmap(update, in_axes=(0, 0, 0, None, None)) if plan.many else update
-        model, adam, summit, value = over(state.model, state.adam, state.summit, batch, factor)
+        update = partial(_update, plan, rates, natural_rate, batch, factor)
+        moved = _for_each_restart(update, state.model, state.adam, state.summit)
+        model, adam, summit, value = moved
         bounds = state.bounds.at[:, state.step - begin].set(value)
         return State(model, adam, state.step + 1, bounds, state.reached, order, summit)
 
     state = jax.lax.fori_loop(0, count, step, state)
 
     def after(state: State) -> Array:
-        batch = minibatch(data, state.order, state.step, size, plan.along)
-        over = jax.vmap(objective, in_axes=(0, None, None)) if plan.many else objective
-        reached = jnp.reshape(total(over(state.model, batch, share)), state.reached.shape)
+        batch = plan.batch(data, state.order, state.step)
+        reached = _for_each_restart(lambda model: objective(model, batch), state.model)
         return reached.astype(state.reached.dtype)
 
-    # A step is only known to be good by the bound after it.
+    # Only the bound after the last step shows if that step was good.
     reached = jax.lax.cond(state.step == end, after, lambda state: state.reached, state)
-    return eqx.tree_at(lambda s: s.reached, state, reached)
+    state = eqx.tree_at(lambda s: s.reached, state, reached)
+    return state if plan.devices is None else plan.devices.on_each(state)
+
+
+def _for_each_restart(function: Callable, *stacked: Any) -> Any:
+    """Apply a function to every restart; a single one is not batched, which is faster."""
+    if len(jax.tree.leaves(stacked)[0]) > 1:
+        return jax.vmap(function)(*stacked)
+    alone = jax.tree.map(lambda leaf: leaf[0], stacked)
+    return jax.tree.map(lambda leaf: leaf[None], function(*alone))
+
+
+def _update(
+    plan: Plan,
+    rates: Model,
+    natural_rate: Array,
+    batch: Batch,
+    factor: Array,
+    model: Model,
+    adam: Any,
+    summit: Summit | None,
+) -> tuple[Model, Any, Summit | None, Array]:
+    """Take one step of one restart; with the new state return the bound before the step."""
+    chosen = learned(model, plan.natural)
+    if plan.natural:
+        rate = natural_rate if plan.batch_size is None else natural_rate * factor
+
+        def project(chosen: Model) -> dict[str, Projection]:
+            return eqx.combine(chosen, model).project(batch.at)
+
+        projections, back = jax.vjp(project, chosen)
+        stepped, known = natural_sweep(model, batch, projections, rate, plan.natural)
+        value, gradient = objective_and_gradient(known, chosen, stepped, projections, back)
+        model = stepped
+    else:
+
+        def climb(chosen: Model) -> Array:
+            return objective(eqx.combine(chosen, model), batch)
+
+        value, gradient = jax.value_and_grad(climb)(chosen)
+    direction, turned = plan.adam.update(gradient, adam)
+    if summit is not None:
+        summit, turned = _from_summit(summit, model, value, direction, turned, adam)
+        model, direction = summit.model, summit.direction
+        factor, value = factor * summit.pace, summit.bound
+    updates = jax.tree.map(lambda r, d: (factor * r * d).astype(d.dtype), rates, direction)
+    return eqx.apply_updates(model, updates), turned, summit, value
 
 
 def _from_summit(
     summit: Summit, model: Model, bound: Array, direction: Any, turned: Any, adam: Any
 ) -> tuple[Summit, Any]:
-    """The new summit if the bound rose; otherwise the old one, from which half a step is tried."""
+    """Return a new summit if the bound rose, otherwise the old one with half the pace."""
     rose = (bound >= summit.bound) | (summit.pace < _SLOWEST)
     faster = jnp.minimum(_FASTER * summit.pace, 1.0).astype(summit.pace.dtype)
     new = Summit(model, bound.astype(summit.bound.dtype), direction, faster)
@@ -203,7 +201,7 @@ def _from_summit(
 
 
 def scheduled(schedule: Schedule, done: Array) -> Array | float:
-    """The factor of every rate once this fraction of the steps is done."""
+    """Return the factor of every rate after this fraction of the steps."""
     if callable(schedule):
         return schedule(done)
     return 0.01 + 0.495 * (1.0 + jnp.cos(np.pi * done)) if schedule == "cosine" else 1.0

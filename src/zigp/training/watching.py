@@ -1,4 +1,4 @@
-"""Watching the bound: whether it rises, and what is done once it is not finite."""
+"""Checks of the bound, and the states to continue from where it is not finite."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import numpy as np
 from jax import Array
 
 from zigp.models.model import Model
-from zigp.training.settings import Settings, learned
+from zigp.training.settings import TrainingSettings, learned
 from zigp.training.steps import State
-
-__all__ = ["chosen", "failure", "finite", "gain", "highest", "with_more_jitter"]
 
 
 def gain(history: list[np.ndarray], patience: int) -> float:
-    """How much the bound rose between the last chunks and the same number before them.
+    """Return the rise of the bound between the last chunks and the same number before them.
 
-    With several restarts: the change of the one that changed most.
+    With several restarts it is that of the one that changed most.
     """
     if len(history) < 2 * patience:
         return np.inf
@@ -30,7 +28,7 @@ def gain(history: list[np.ndarray], patience: int) -> float:
 
 
 def finite(state: State, count: int) -> np.ndarray:
-    """Which restarts have finite bounds and parameters."""
+    """Return for each restart whether its bounds and parameters are finite."""
     leaves = jax.tree.leaves(learned(state.model))
     bounds = np.asarray(state.bounds)
     values = [bounds[:, :count], np.asarray(state.reached), *map(np.asarray, leaves)]
@@ -38,49 +36,52 @@ def finite(state: State, count: int) -> np.ndarray:
     return np.all(finite, axis=0)
 
 
-def chosen(first: np.ndarray, a: State, b: State, restarts: int | None) -> State:
-    """State a for the restarts marked first, state b for the others."""
-    if restarts is None:
-        return a if first[0] else eqx.tree_at(lambda s: s.step, b, a.step)
+def chosen(first: np.ndarray, a: State, b: State) -> State:
+    """Return state a for the restarts marked first, and state b for the others."""
+    if first.all():
+        return a
 
     def choose(x: Array, y: Array) -> Array:
-        return jnp.where(first.reshape(-1, *(1,) * (x.ndim - 1)), x, y)
+        return jnp.where(_along(first, x), x, y)
 
-    of_each = [(s.model, s.adam, s.bounds, s.reached, s.summit) for s in (a, b)]
-    model, adam, bounds, reached, summit = jax.tree.map(choose, *of_each)
+    stacked = [(s.model, s.adam, s.bounds, s.reached, s.summit) for s in (a, b)]
+    model, adam, bounds, reached, summit = jax.tree.map(choose, *stacked)
     return State(model, adam, a.step, bounds, reached, a.order, summit)
 
 
-def highest(state: State, restarts: int | None) -> Model:
-    """The best of what is known at the end of a chunk: its last step can have lowered the bound."""
+def highest(state: State) -> Model:
+    """Return the best model at the end of a chunk, whose last step can have lowered the bound."""
     if state.summit is None:
         return state.model
-    lowered = np.atleast_1d(state.summit.bound) > np.asarray(state.reached)
+    lowered = np.asarray(state.summit.bound) > np.asarray(state.reached)
     before = eqx.tree_at(lambda s: s.model, state, state.summit.model)
-    return chosen(lowered, before, state, restarts).model
+    return chosen(lowered, before, state).model
 
 
-def with_more_jitter(state: State, where: np.ndarray, restarts: int | None) -> State:
-    """Ten times the jitter for the restarts marked, whose summits are to be climbed anew."""
+def with_more_jitter(state: State, where: np.ndarray) -> State:
+    """Raise the jitter of the restarts marked tenfold, and reset their summits."""
 
     def raised(path: tuple[Any, ...], leaf: Any) -> Any:
         if getattr(path[-1], "name", None) != "jitter":
             return leaf
-        factor = np.where(where, 10.0, 1.0).astype(leaf.dtype)
-        return leaf * (
-            factor[0] if restarts is None else factor.reshape(-1, *(1,) * (leaf.ndim - 1))
-        )
+        return leaf * _along(np.where(where, 10.0, 1.0).astype(leaf.dtype), leaf)
 
     state = jax.tree_util.tree_map_with_path(raised, state)
     if state.summit is None:
         return state
-    # A bound that less jitter reached may be out of reach now: no step would ever be accepted.
+    # A bound reached with less jitter may be out of reach now: no step would ever be accepted.
     before = state.summit.bound
-    anew = jnp.where(where[0] if restarts is None else where, -jnp.inf, before).astype(before.dtype)
-    return eqx.tree_at(lambda s: s.summit.bound, state, anew)
+    bound = jnp.where(where, -jnp.inf, before).astype(before.dtype)
+    return eqx.tree_at(lambda s: s.summit.bound, state, bound)
 
 
-def failure(done: int, bounds: np.ndarray, settings: Settings) -> str:
+def _along(values: np.ndarray, like: Array) -> np.ndarray:
+    """Return a value for each restart, aligned with an array stacked over restarts."""
+    return values.reshape(-1, *(1,) * (like.ndim - 1))
+
+
+def failure(done: int, bounds: np.ndarray, settings: TrainingSettings) -> str:
+    """Return why training failed at the bounds of a chunk, and what to do about it."""
     bad = np.flatnonzero(~np.isfinite(bounds))
     step = done + int(bad[0]) if bad.size else done + len(bounds)
     return (

@@ -17,8 +17,6 @@ from zigp.data.tables.errors import FileError, check_names, file_errors
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ParquetSource"]
-
 _ROWS = 2**16  # decoded at once, few enough for the processor's cache
 _FOOTERS_AT_ONCE = 8  # of files that may be far away
 

@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
-__all__ = ["prefetched"]
-
 
 def prefetched[T](items: Generator[T], ahead: int = 2) -> Generator[T]:
     """Yield the same items; a thread makes the next ones while one is used.

@@ -9,8 +9,6 @@ from itertools import cycle, pairwise
 
 import numpy as np
 
-__all__ = ["cut", "divided", "filled", "row_counts", "shuffled"]
-
 _THREADS = min(os.cpu_count() or 1, 4)
 _RUN = (
     16  # neighbours kept together in a large buffer: copying single rows takes four times as long

@@ -8,8 +8,6 @@ import numpy as np
 
 from zigp.data.tables.errors import FileError
 
-__all__ = ["check_rows"]
-
 
 def check_rows(rows: np.ndarray, place: str, names: Sequence[str]) -> None:
     """Refuse missing inputs and infinite values; the target, in the last column, may be missing."""

@@ -24,8 +24,6 @@ from zigp.data.tables.errors import FileError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Block", "Stream", "open_stream"]
-
 _BUFFER = 2**28  # bytes of rows that are shuffled together; as many are read ahead
 _SLICES = 4  # at least, in a buffer
 # A sample comes from 64 slices: fewer where they are large, more where they are small.
@@ -131,7 +129,7 @@ def open_stream(
     )
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Stream:
     """Rows that need not fit in memory; made by `open_stream`.
 
@@ -164,6 +162,7 @@ class Stream:
 
     @property
     def blocks_per_pass(self) -> int:
+        """The number of blocks of a pass, the same for every process."""
         return int(-(-row_counts(self._share(0)).sum() // self.rows_per_block))
 
     def _share(self, process: int) -> np.ndarray:

@@ -19,8 +19,6 @@ from zigp.data.tables.reading import refuse_beyond_memory, refuse_large_chunks, 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ZarrSource"]
-
 
 class ZarrSource:
     """The chunks of one variable of a Zarr lattice.

@@ -1,4 +1,4 @@
-"""Tables and lattices at a path, or at an address that fsspec knows."""
+"""The format of a file at a path or an fsspec address, by its content."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from typing import IO, Any
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from zigp.data.tables.errors import FileError, file_errors
-
-__all__ = ["Location", "begins", "is_zarr", "locate", "unpacked"]
 
 _ENDINGS = (".parquet", ".parq", ".pq")  # of the files of a table in a folder
 _ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")  # files that mark a Zarr folder
@@ -44,7 +42,7 @@ class Location:
 
 
 def locate(source: str | Path) -> Location:
-    """Return the location of a path or address, whose kind follows from its content."""
+    """Return what is at a path or an address."""
     address = str(source)
     with file_errors("read", address):
         if "://" in address:

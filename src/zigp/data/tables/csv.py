@@ -17,8 +17,6 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from zigp.data.tables.addresses import unpacked
 from zigp.data.tables.errors import FileError, check_names, file_errors
 
-__all__ = ["csv_parts", "line_of"]
-
 _LONGEST_LINE = 1 << 26  # bytes: a small gzipped file could fill all memory
 _TEXT = {pa.string(): pd.StringDtype()}
 _DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
-__all__ = ["FileError", "check_columns", "check_names", "file_errors"]
-
 _ADVICE = {
     "read": "Check that the file is whole and that you may read it.",
     "write": "Choose another --out, or make it possible there.",

@@ -19,15 +19,6 @@ from zigp.data.tables.addresses import Location, begins, locate
 from zigp.data.tables.csv import csv_parts
 from zigp.data.tables.errors import FileError, check_names, file_errors
 
-__all__ = [
-    "LATTICE_KINDS",
-    "read",
-    "read_parts",
-    "refuse_beyond_memory",
-    "refuse_large_chunks",
-    "refuse_many_chunks",
-]
-
 LATTICE_KINDS = ("netcdf", "zarr")
 
 _ROWS = 1 << 16  # of CSV that are parsed at once

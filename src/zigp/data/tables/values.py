@@ -12,8 +12,6 @@ from zigp.data.columns import column_kind
 from zigp.data.tables.csv import line_of
 from zigp.data.tables.errors import FileError
 
-__all__ = ["as_dates", "typed"]
-
 _MISSING = ["", "NA", "NaN", "nan", "null", "None"]  # the texts of CSV that stand for gaps
 _TRUTHS = {"true": 1.0, "false": 0.0}
 _DECIMAL_POINT = str.maketrans(",.", ".?")  # where commas are decimal, points are an error

@@ -18,9 +18,7 @@ import xarray as xr
 from zigp.data.columns import column_kind
 from zigp.data.tables.addresses import is_zarr
 from zigp.data.tables.errors import FileError, file_errors
-from zigp.runtime.atomic import beside
-
-__all__ = ["LATTICES", "TABLES", "TableWriter", "check_writable", "write_dataset", "writing"]
+from zigp.runtime.atomic import replacing
 
 TABLES = (".csv", ".csv.gz", ".tsv", ".parquet")
 LATTICES = (".nc", ".zarr")
@@ -95,7 +93,7 @@ def writing(path: Path | str, force: bool = False) -> Iterator[TableWriter]:
         with file_errors("write", path):
             sys.stdout.buffer.flush()
         return
-    with beside(path, file_errors("write", path)) as part:
+    with replacing(path, file_errors("write", path)) as part:
         table = TableWriter(path, _ending(path, TABLES))
         try:
             with file_errors("write", path):
@@ -110,7 +108,7 @@ def write_dataset(dataset: xr.Dataset, path: Path | str, force: bool = False) ->
     """Write a dataset as NetCDF-4 or Zarr, whole or not at all, and in full precision."""
     path = Path(path)
     check_writable(path, force, LATTICES)
-    with beside(path, file_errors("write", path)) as part, file_errors("write", path):
+    with replacing(path, file_errors("write", path)) as part, file_errors("write", path):
         if _ending(path, LATTICES) == ".nc":
             dataset.drop_encoding().to_netcdf(part, engine="h5netcdf")
         else:

@@ -1,7 +1,7 @@
-"""How observations scatter around a signal, and what that adds to the bound.
+"""Distributions of observations around a signal, and their part of the bound.
 
-A likelihood is given the signal and the latents' marginals, and takes what it needs: the
-signal's mean and variance (Gaussian noise), or its factors, gate and latent apart.
+A likelihood takes the signal and the marginals of the latents, and uses the mean and variance of
+the signal (Gaussian noise) or those of its factors, gate and latent.
 """
 
 from zigp.models.likelihoods.base import Amounts, Likelihood, LogAmounts

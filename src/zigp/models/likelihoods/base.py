@@ -1,4 +1,4 @@
-"""What every likelihood answers."""
+"""The interface of likelihoods."""
 
 from __future__ import annotations
 
@@ -14,71 +14,95 @@ from jaxtyping import PRNGKeyArray
 
 from zigp.gp.batch import Batch
 from zigp.gp.moments import Moments
-from zigp.models.distributions import Predictive
+from zigp.models.distributions import Inflated, Predictive
 from zigp.models.signal import Gate, Latent, Marginals, Signal, times
-
-__all__ = ["Amounts", "Likelihood", "LogAmounts", "gate_and_latent"]
 
 
 class Likelihood(eqx.Module):
-    """What a model assumes of y once the signal is known."""
+    """The distribution of y given the signal."""
 
-    # How much faster than the rest its parameters learn where training is stopped early.
+    # The factor by which its parameters learn faster than others in training that stops early.
     early_pace: ClassVar[float] = 1.0
-    # Whether its logarithm is quadratic in a signal that is linear in a latent.
+    # True if its logarithm is quadratic in a signal that is linear in a latent.
     linear: ClassVar[bool] = False
 
     @abstractmethod
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
-        """Σ weight · E_q[log p(y | signal)] over the batch."""
+        """Return Σ weight · E_q[log p(y | signal)] over the batch."""
 
     @abstractmethod
     def moments(self, signal: Signal, marginals: Marginals) -> Moments:
-        """Mean and variance of a new observation at every input."""
+        """Return mean and variance of a new observation at every input."""
 
-    def exposed(self, f: Moments, exposure: Array) -> Moments:
-        """The latent f as it acts where the amount is multiplied by an exposure."""
+    def with_exposure(self, f: Moments, exposure: Array) -> Moments:
+        """Return the moments of the latent f of an amount that is multiplied by an exposure."""
         return Moments(exposure * f.mean, exposure**2 * f.var)
 
     def local(self) -> dict[str, Array]:
-        """Variances of latents of its own that are drawn anew at every site, by name."""
+        """Return the variances, by name, of latents that are drawn anew at every site."""
         return {}
 
-    def whole(self, signal: Signal) -> Signal:
-        """The signal with those latents in it."""
+    def with_local(self, signal: Signal) -> Signal:
+        """Return the signal with these latents in it."""
         return signal
 
     def clean(self, signal: Signal, values: Mapping[str, Array]) -> Array:
-        """The expected observation where the latents take these values."""
+        """Return the expected observation given values of the latents."""
         return jax.vmap(signal.value)(values)
 
     def clean_moments(self, signal: Signal, marginals: Marginals) -> Moments:
-        """Mean and variance of that, over the latents."""
+        """Return mean and variance of the expected observation over the latents."""
         return signal.moments(marginals)
 
     @abstractmethod
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
-        """Draw observations where the latents take these values, [draws, leading axes, inputs]."""
+        """Draw observations given values of the latents, [draws, leading axes, inputs]."""
 
 
 class Amounts(Likelihood):
-    """A likelihood of amounts, which have a distribution; labels just have a probability."""
+    """A likelihood of amounts, which have a distribution; labels only have a probability."""
 
     @abstractmethod
     def predictive(self, signal: Signal, marginals: Marginals) -> Predictive:
-        """The distribution of a new observation at every input."""
+        """Return the distribution of a new observation at every input."""
+
+    def moments(self, signal: Signal, marginals: Marginals) -> Moments:
+        return self.predictive(signal, marginals).moments()
 
 
 class LogAmounts(Amounts):
-    """Amounts or counts that the latent f is the logarithm of.
+    """Zero with probability 1 − Φ(g), otherwise an amount or a count of which f is the logarithm.
 
     The mean amount is exp(f + c), the signal Φ(g) exp(f + c).
     """
 
     @property
     def above(self) -> Array | float:
-        """c, by how much the logarithm of the mean is above f."""
+        """c, the difference between the logarithm of the mean and f."""
         return 0.0
+
+    @abstractmethod
+    def amount_density(self, y: Array, f: Moments) -> Array:
+        """Return E[log p(y | f)] of an amount."""
+
+    @abstractmethod
+    def amount(self, f: Moments) -> Predictive:
+        """Return the distribution of an amount."""
+
+    @abstractmethod
+    def draw_amount(self, keys: PRNGKeyArray, f: Array) -> Array:
+        """Draw an amount for each value of f, with the first or with both of two keys."""
+
+    def predictive(self, signal: Signal, marginals: Marginals) -> Inflated:
+        gate, latent = gate_and_latent(signal)
+        return Inflated(gate.moments(marginals).mean, self.amount(latent.moments(marginals)))
+
+    def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
+        gate, latent = gate_and_latent(signal)
+        p, f = jax.vmap(gate.value)(values), jax.vmap(latent.value)(values)
+        keys = jax.random.split(key, 3)
+        on = jax.random.uniform(keys[0], p.shape, p.dtype) < p
+        return jnp.where(on, self.draw_amount(keys[1:], f), 0.0)
 
     def clean(self, signal: Signal, values: Mapping[str, Array]) -> Array:
         gate, latent = gate_and_latent(signal)
@@ -90,12 +114,12 @@ class LogAmounts(Amounts):
         mean = jnp.exp(f.mean + 0.5 * f.var + self.above)
         return times(on, Moments(mean, mean**2 * jnp.expm1(f.var)))
 
-    def exposed(self, f: Moments, exposure: Array) -> Moments:
+    def with_exposure(self, f: Moments, exposure: Array) -> Moments:
         return Moments(f.mean + jnp.log(exposure), f.var)
 
 
 def gate_and_latent(signal: Signal) -> tuple[Gate, Signal]:
-    """The two factors of a zero-inflated signal, for likelihoods that need them apart."""
+    """Return the two factors of a zero-inflated signal."""
     match signal.factors():
         case (Gate() as gate, Latent() as latent):
             return gate, latent

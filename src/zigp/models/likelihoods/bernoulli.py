@@ -1,4 +1,4 @@
-"""Yes or no."""
+"""Labels."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ from zigp.math.special import log_probit_mean
 from zigp.models.likelihoods.base import Likelihood
 from zigp.models.signal import Gate, Marginals, Signal
 
-__all__ = ["Bernoulli"]
-
 
 class Bernoulli(Likelihood):
-    """y is 1 with probability Φ(g) and otherwise 0; the signal is that gate.
+    """y = 1 with probability Φ(g), otherwise 0; the signal is the gate Φ(g).
 
-    E[log p(y)] = E[log Φ(g)] where y = 1, E[log Φ(−g)] where y = 0
+    E[log p(y)] = E[log Φ(g)] for y = 1, E[log Φ(−g)] for y = 0
     """
 
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:

@@ -1,9 +1,9 @@
-"""Counts with more zeros than a Poisson or negative binomial distribution explains."""
+"""Counts with more zeros than a Poisson or negative binomial distribution has."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -17,29 +17,23 @@ from zigp.gp.batch import Batch
 from zigp.gp.moments import Moments
 from zigp.math.quadrature import expectation, trapezoid
 from zigp.math.special import log_normal_cdf, log_probit_mean
-from zigp.models.distributions import Counts, Inflated, log_latent_nodes
+from zigp.models.distributions import Counts, log_latent_nodes
 from zigp.models.likelihoods.base import LogAmounts, gate_and_latent
 from zigp.models.signal import Marginals, Signal
-
-__all__ = ["ZeroInflatedNegativeBinomial", "ZeroInflatedPoisson"]
 
 _INNER_NODES = 17
 
 
 class ZeroInflatedCounts(LogAmounts):
-    """y = 0 with probability 1 − Φ(g), otherwise a count, which may be zero too, of mean exp(f).
+    """y = 0 with probability 1 − Φ(g), otherwise a count of mean exp(f), which may be zero too.
 
-    E[log p(y)] = E[log Φ(g)] + E[log p(y | f)] where y > 0; for y = 0 it is
+    E[log p(y)] = E[log Φ(g)] + E[log p(y | f)] for y > 0, and for y = 0
     E[log(Φ(−g) + Φ(g) p(0 | f))], a quadrature over g and f.
     """
 
     @abstractmethod
-    def count_density(self, y: Array, f: Moments) -> Array:
-        """E[log p(y | f)]."""
-
-    @abstractmethod
     def zero_density(self, g: Moments, f: Moments) -> Array:
-        """E[log P(y = 0)] over g and f."""
+        """Return E[log P(y = 0)] over g and f."""
 
     @property
     @abstractmethod
@@ -50,26 +44,18 @@ class ZeroInflatedCounts(LogAmounts):
         gate, latent = gate_and_latent(signal)
         g, f = gate.of.moments(marginals), latent.moments(marginals)
         y = jnp.where(batch.weight > 0, batch.y, 0.0)
-        positive = log_probit_mean(g.mean, g.var) + self.count_density(y, f)
+        positive = log_probit_mean(g.mean, g.var) + self.amount_density(y, f)
         density = jnp.where(y > 0, positive, self.zero_density(g, f))
         return jnp.sum(batch.weight * density)
 
-    def moments(self, signal: Signal, marginals: Marginals) -> Moments:
-        return self.predictive(signal, marginals).moments()
+    def amount(self, f: Moments) -> Counts:
+        return Counts(*log_latent_nodes(f), self.spread)
 
-    def predictive(self, signal: Signal, marginals: Marginals) -> Inflated:
-        gate, latent = gate_and_latent(signal)
-        weight, mean = log_latent_nodes(latent.moments(marginals))
-        return Inflated(gate.moments(marginals).mean, Counts(weight, mean, self.spread))
-
-    def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
-        gate, latent = gate_and_latent(signal)
-        p, rate = jax.vmap(gate.value)(values), jnp.exp(jax.vmap(latent.value)(values))
-        switch, spread, counts = jax.random.split(key, 3)
-        if self.spread is not None:  # a negative binomial count is Poisson of a gamma rate
-            rate = rate / self.spread * jax.random.gamma(spread, self.spread, p.shape, p.dtype)
-        on = jax.random.uniform(switch, p.shape, p.dtype) < p
-        return jnp.where(on, jax.random.poisson(counts, rate).astype(p.dtype), 0.0)
+    def draw_amount(self, keys: PRNGKeyArray, f: Array) -> Array:
+        rate = jnp.exp(f)
+        if self.spread is not None:  # a negative binomial count is Poisson with a gamma rate
+            rate = rate / self.spread * jax.random.gamma(keys[0], self.spread, f.shape, f.dtype)
+        return jax.random.poisson(keys[1], rate).astype(f.dtype)
 
 
 class ZeroInflatedPoisson(ZeroInflatedCounts):
@@ -79,7 +65,7 @@ class ZeroInflatedPoisson(ZeroInflatedCounts):
     def spread(self) -> None:
         return None
 
-    def count_density(self, y: Array, f: Moments) -> Array:
+    def amount_density(self, y: Array, f: Moments) -> Array:
         # E[exp(f)] = exp(mean + var/2)
         return y * f.mean - jnp.exp(f.mean + 0.5 * f.var) - gammaln(y + 1.0)
 
@@ -103,7 +89,7 @@ class ZeroInflatedNegativeBinomial(ZeroInflatedCounts):
         """r."""
         return jnp.exp(jnp.asarray(self.log_dispersion))
 
-    def count_density(self, y: Array, f: Moments) -> Array:
+    def amount_density(self, y: Array, f: Moments) -> Array:
         return expectation(_negative_binomial, f.mean, f.var, y, self.spread)
 
     def zero_density(self, g: Moments, f: Moments) -> Array:

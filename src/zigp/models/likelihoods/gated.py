@@ -1,4 +1,4 @@
-"""Noise that scales with the gate: quiet where the signal is off, loud where it is on."""
+"""Noise that grows with the gate: small where the signal is off, large where it is on."""
 
 from __future__ import annotations
 
@@ -22,18 +22,16 @@ from zigp.models.likelihoods.base import Amounts, gate_and_latent
 from zigp.models.likelihoods.gaussian import above_floor, from_excess
 from zigp.models.signal import Marginals, Signal
 
-__all__ = ["Gated"]
-
 
 class Gated(Amounts):
-    """y ~ N(Φ(g) f, σ₀² + Φ(g)² σ₁²): the noise of a signal that is off, and of one that is on.
+    """y ~ N(Φ(g) f, σ₀² + Φ(g)² σ₁²): noise σ₀ where the signal is off, and more where it is on.
 
-    Given g the expectation over f is closed form, over g a quadrature rule. Among exact zeros σ₀
-    would vanish and the bound grow without end: it stays above the `floor`, the variance τ²/12 of
-    rounding to a resolution τ.
+    The expectation over f given g has a closed form, the one over g is a quadrature. With exact
+    zeros σ₀ would vanish and the bound grow without limit: it stays above the `floor`, the variance
+    τ²/12 of rounding to a resolution τ.
     """
 
-    # Both variances have far to go: one down to its floor, one up to that of the amounts.
+    # Both variances change a lot: one falls to its floor, one rises to that of the amounts.
     early_pace: ClassVar[float] = 8.0
     linear: ClassVar[bool] = True
 
@@ -45,7 +43,7 @@ class Gated(Amounts):
     def of_variances(
         cls, off: ArrayLike, on: ArrayLike, floor: float, dtype: str = "float64"
     ) -> Gated:
-        """Noise of the given variances, which must lie above their floors."""
+        """Return noise of the given variances, which must be above their floors."""
         off_excess = np.log(np.asarray(off, dtype) - floor)
         return cls(off_excess, above_floor(on, dtype), np.asarray(floor, dtype))
 

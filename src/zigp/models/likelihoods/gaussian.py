@@ -1,4 +1,4 @@
-"""One noise variance everywhere: the paper's."""
+"""Gaussian noise of one variance, as in the paper."""
 
 from __future__ import annotations
 
@@ -18,23 +18,21 @@ from zigp.models.distributions import Mixture, mixture
 from zigp.models.likelihoods.base import Amounts
 from zigp.models.signal import Marginals, Signal
 
-__all__ = ["NOISE_FLOOR", "Gaussian", "above_floor", "from_excess"]
-
 NOISE_FLOOR = 1e-6  # of the variance of outputs scaled to about 1
 
 
 def above_floor(variance: ArrayLike, dtype: str) -> np.ndarray:
-    """A variance as it is learned: the logarithm of its excess over the floor."""
+    """Return the parameter of a variance: the logarithm of its excess over the floor."""
     return np.asarray(np.log(np.asarray(variance, dtype) - NOISE_FLOOR))
 
 
 def from_excess(excess: ArrayLike) -> Array:
-    """The variance with this excess over the floor."""
+    """Return the variance with this logarithm of its excess over the floor."""
     return NOISE_FLOOR + jnp.exp(jnp.asarray(excess))
 
 
 class Gaussian(Amounts):
-    """y = signal + ε with ε ~ N(0, σ²), one σ for each output. The paper's noise.
+    """y = signal + ε with ε ~ N(0, σ²), one σ for each output.
 
     E[log p(y)] = −½ log 2πσ² − ((y − mean)² + var) / (2σ²)
     """
@@ -45,12 +43,12 @@ class Gaussian(Amounts):
 
     @classmethod
     def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> Gaussian:
-        """Noise of the given variance, which must lie above the floor."""
+        """Return noise of the given variance, which must be above the floor."""
         return cls(above_floor(noise, dtype))
 
     @property
     def noise(self) -> Array:
-        """σ², kept above a floor: data that a signal fits exactly would let it vanish."""
+        """σ², above a floor: it would vanish with data that the signal fits exactly."""
         return from_excess(self.excess)
 
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
@@ -75,6 +73,6 @@ class Gaussian(Amounts):
         return drawn + jnp.sqrt(self._along(drawn[0])) * noise
 
     def _along(self, values: Array) -> Array:
-        """σ² of each output, lined up with values of shape [outputs, inputs]."""
+        """Return σ² of each output, aligned with values of shape [outputs, inputs]."""
         noise = self.noise
         return noise.reshape(*noise.shape, *(1,) * (values.ndim - noise.ndim))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,38 +13,17 @@ from jaxtyping import PRNGKeyArray
 from zigp.gp.batch import Batch
 from zigp.gp.moments import Moments
 from zigp.math.special import log_probit_mean
-from zigp.models.distributions import (
-    Exponential,
-    Gammas,
-    Inflated,
-    Mixture,
-    Predictive,
-    log_latent_nodes,
-)
+from zigp.models.distributions import Exponential, Gammas, Mixture, log_latent_nodes
 from zigp.models.likelihoods.base import LogAmounts, gate_and_latent
 from zigp.models.likelihoods.gaussian import above_floor, from_excess
 from zigp.models.signal import Marginals, Signal
 
-__all__ = ["HurdleGamma", "HurdleLognormal"]
-
 
 class Hurdle(LogAmounts):
-    """y = 0 with probability 1 − Φ(g), otherwise a positive amount that f is the logarithm of.
+    """y = 0 with probability 1 − Φ(g), otherwise a positive amount of which f is the logarithm.
 
-    E[log p(y)] = E[log Φ(−g)] where y = 0, E[log Φ(g)] + E[log p(y | f)] where y > 0
+    E[log p(y)] = E[log Φ(−g)] for y = 0, E[log Φ(g)] + E[log p(y | f)] for y > 0
     """
-
-    @abstractmethod
-    def amount_density(self, y: Array, f: Moments) -> Array:
-        """E[log p(y | f)] of positive y."""
-
-    @abstractmethod
-    def amount(self, f: Moments) -> Predictive:
-        """The distribution of an amount, given that there is one."""
-
-    @abstractmethod
-    def draw_amount(self, key: PRNGKeyArray, f: Array) -> Array:
-        """One amount for each value of f."""
 
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
         gate, latent = gate_and_latent(signal)
@@ -56,20 +32,6 @@ class Hurdle(LogAmounts):
         switch = log_probit_mean(jnp.where(on, 1.0, -1.0) * g.mean, g.var)
         amount = self.amount_density(jnp.where(on, batch.y, 1.0), f)
         return jnp.sum(batch.weight * (switch + jnp.where(on, amount, 0.0)))
-
-    def moments(self, signal: Signal, marginals: Marginals) -> Moments:
-        return self.predictive(signal, marginals).moments()
-
-    def predictive(self, signal: Signal, marginals: Marginals) -> Inflated:
-        gate, latent = gate_and_latent(signal)
-        return Inflated(gate.moments(marginals).mean, self.amount(latent.moments(marginals)))
-
-    def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
-        gate, latent = gate_and_latent(signal)
-        p, f = jax.vmap(gate.value)(values), jax.vmap(latent.value)(values)
-        switch, amounts = jax.random.split(key)
-        on = jax.random.uniform(switch, p.shape, p.dtype) < p
-        return jnp.where(on, self.draw_amount(amounts, f), 0.0)
 
 
 class HurdleLognormal(Hurdle):
@@ -95,11 +57,11 @@ class HurdleLognormal(Hurdle):
         return -jnp.log(y) - 0.5 * (jnp.log(2.0 * np.pi * self.noise) + error / self.noise)
 
     def amount(self, f: Moments) -> Exponential:
-        # f is normal, so that the logarithm of an amount is.
+        # f is normal, and so is the logarithm of an amount.
         return Exponential(Mixture(jnp.ones(1), f.mean[None], f.var[None] + self.noise))
 
-    def draw_amount(self, key: PRNGKeyArray, f: Array) -> Array:
-        return jnp.exp(f + jnp.sqrt(self.noise) * jax.random.normal(key, f.shape, f.dtype))
+    def draw_amount(self, keys: PRNGKeyArray, f: Array) -> Array:
+        return jnp.exp(f + jnp.sqrt(self.noise) * jax.random.normal(keys[0], f.shape, f.dtype))
 
 
 class HurdleGamma(Hurdle):
@@ -126,5 +88,5 @@ class HurdleGamma(Hurdle):
         weight, mean = log_latent_nodes(f)
         return Gammas(weight, self.shape, self.shape / mean)
 
-    def draw_amount(self, key: PRNGKeyArray, f: Array) -> Array:
-        return jnp.exp(f) / self.shape * jax.random.gamma(key, self.shape, f.shape, f.dtype)
+    def draw_amount(self, keys: PRNGKeyArray, f: Array) -> Array:
+        return jnp.exp(f) / self.shape * jax.random.gamma(keys[0], self.shape, f.shape, f.dtype)

@@ -1,4 +1,4 @@
-"""Networks whose latents are noisy at every site; what some outputs of a site say of others."""
+"""Networks with noise on their latents at every site, and their conditional distributions."""
 
 from __future__ import annotations
 
@@ -16,17 +16,15 @@ from zigp.gp.moments import Moments
 from zigp.models.likelihoods.gaussian import Gaussian, above_floor
 from zigp.models.signal import Latent, Marginals, Signal, Total
 
-__all__ = ["LatentNoise", "network_given", "network_parts", "site_posterior"]
-
 
 class LatentNoise(Gaussian):
     """Gaussian noise on the outputs of a network, and noise on its latents at every site.
 
         y_p = Σ_q w_qp h_q + ε_p,    h_q = f_q(x) + e_q,    e_q ~ N(0, s_q)
 
-    where w stands for the weights with their gates and f for the latents with theirs. e is local
-    to a site and shared by its outputs. Given everything else its best posterior is Gaussian and
-    is integrated out of the bound in closed form.
+    where w are the weights with their gates, and f the latents with theirs. The outputs of a site
+    share e. Its optimal posterior given everything else is Gaussian, and is integrated out of the
+    bound in closed form.
     """
 
     log_latent: ArrayLike  # log s, one for each q
@@ -40,12 +38,12 @@ class LatentNoise(Gaussian):
     def local(self) -> dict[str, Array]:
         return {"e": jnp.exp(jnp.asarray(self.log_latent))}
 
-    def whole(self, signal: Signal) -> Signal:
+    def with_local(self, signal: Signal) -> Signal:
         weights, latents = network_parts(signal)
         return Total("q", weights * (latents + Latent("e", "q")))
 
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
-        # Row n adds, with Λ and b of `site_posterior` for the prior h ~ N(mean of f, s),
+        # With Λ and b of `site_posterior` for the prior h ~ N(mean of f, s), row n adds
         #   −½ Σ_p o_p (log 2πσ_p² + y_p²/σ_p²) − ½ Σ_q (log s_q + (m_q² + v_q)/s_q)
         #   − ½ log |Λ| + ½ bᵀ Λ⁻¹ b
         weights, latents = (part.moments(marginals) for part in network_parts(signal))
@@ -60,12 +58,12 @@ class LatentNoise(Gaussian):
         inner = jnp.sum(jnp.log(s) + (latents.mean**2 + latents.var) / s, axis=0)
         logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(root, axis1=-2, axis2=-1)), axis=-1)
         row = -0.5 * (outputs + inner + logdet - jnp.sum(solved * solved, axis=-1))
-        # A row without any output says nothing; the weight of a row is that of its outputs.
+        # The weight of a row is that of its outputs, 0 for a row without any.
         return jnp.sum(jnp.max(batch.weight, axis=0) * row)
 
 
 def network_parts(signal: Signal) -> tuple[Signal, Signal]:
-    """A network's weights, one for every q and p, and its latents, one for every q."""
+    """Return the weights of a network, for every q and p, and its latents, for every q."""
     if not isinstance(signal, Total):
         raise TypeError(f"{signal} is not a network: it has no total over latents.")
     parts = signal.of.factors()
@@ -77,10 +75,10 @@ def network_parts(signal: Signal) -> tuple[Signal, Signal]:
 def site_posterior(
     prior: Moments, weights: Moments, noise: Array, y: Array, observed: Array
 ) -> tuple[Array, Array]:
-    """Mean [..., Q] and covariance [..., Q, Q] of h at every site, given outputs observed there.
+    """Return mean [..., Q] and covariance [..., Q, Q] of h at every site, given outputs there.
 
-    For h ~ N(m, diag v) beforehand and y_p = w_pᵀh + ε_p with independent weights it is
-    N(Λ⁻¹b, Λ⁻¹), where o_p is 1 if output p is observed and
+    For a prior h ~ N(m, diag v) and y_p = w_pᵀh + ε_p with independent weights it is N(Λ⁻¹b, Λ⁻¹),
+    where o_p is 1 if output p is observed and
 
         Λ = diag(1/v) + Σ_p o_p E[w_p w_pᵀ]/σ_p²        b = m/v + Σ_p o_p y_p E[w_p]/σ_p²
     """
@@ -90,7 +88,7 @@ def site_posterior(
 
 
 def network_given(weights: Moments, h_mean: Array, h_cov: Array) -> Moments:
-    """Mean and variance of every output's signal for h of given mean and covariance.
+    """Return mean and variance of the signal of every output for h of this mean and covariance.
 
     var = E[w]ᵀ C E[w] + Σ_q Var[w_q] (E[h_q]² + C_qq)
     """
@@ -112,5 +110,5 @@ def _precision(
 
 
 def _along_inputs(values: Array, like: Array) -> Array:
-    """One value for each q, lined up with [q, inputs]."""
+    """Return one value for each q, aligned with [q, inputs]."""
     return values.reshape(-1, *(1,) * (like.ndim - 1))
