@@ -111,8 +111,8 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
 def log_probit_mean(mean: ArrayLike, var: ArrayLike) -> Array:
     """Return E[log Φ(g)] for g ~ N(mean, var), which the bound of a probit classifier contains.
 
-    It is computed by the trapezoid rule over g, with errors below 1e-7 (1 + |E|) for var up to 1 and
-    1e-4 up to 10. With h = φ/Φ its derivatives are E[h(g)] in the mean and −½ E[h(g) (g + h(g))] in
+    The trapezoid rule over g computes it with errors below 1e-7 (1 + |E|) for var up to 1 and 1e-4
+    up to 10. With h = φ/Φ its derivatives are E[h(g)] in the mean and −½ E[h(g) (g + h(g))] in
     the variance; second derivatives are not provided.
 
     Parameters
