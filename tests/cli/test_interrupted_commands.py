@@ -72,7 +72,7 @@ def test_the_model_is_saved_before_anything_is_said_of_it(folder, monkeypatch):
     def gone(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("zigp.cli.fitting._summary", gone)
+    monkeypatch.setattr("zigp.cli.fit._summary", gone)
     in_process([*FIT, "--steps", "100", "--quiet"], folder)
     assert load(folder / "rain.zigp").n_iter_ == 100
 

@@ -49,7 +49,7 @@ def press(monkeypatch):
         ({"checkpoint_seconds": "5"}, "checkpoint_seconds must be a number above 0, not '5'"),
         ({"checkpoint_seconds": -1}, "checkpoint_seconds must be a number above 0, not -1"),
         ({"checkpoint": None, "resume": True}, "give checkpoint too"),
-        ({"random_state": None}, "random_state=None"),
+        ({"random_state": None}, "require an integer random_state, not None"),
         ({"random_state": np.random.RandomState(0)}, "give a number"),
     ],
 )

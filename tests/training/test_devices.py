@@ -99,7 +99,7 @@ def test_processes_divide_rows_and_start_at_one_place(monkeypatch):
     monkeypatch.setattr("jax.process_count", lambda: 2)
     X = np.linspace(0, 1, 12)[:, None]
     for model in (SparseGPRegressor(), HurdleGPRegressor()):
-        with pytest.raises(ValueError, match="divide them with fit_stream"):
+        with pytest.raises(ValueError, match="Divide the rows: fit_stream"):
             model.fit(X, X[:, 0])
     with pytest.raises(ValueError, match="another seed in every process"):
         SparseGPRegressor(random_state=None).fit_stream(None)
