@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from zigp.data.names import is_globe, is_time, places_among
+from zigp.data.names import is_time, places_among
 from zigp.plots.labels import degrees_of
 
-__all__ = ["Roles"]
+__all__ = ["Roles", "kinds_of"]
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,6 @@ class Roles:
         Column of times.
     unit : str, default=""
         Unit of the target.
-    on_earth : bool, default=False
-        Whether places are longitude and latitude in degrees.
 
     Examples
     --------
@@ -37,7 +35,6 @@ class Roles:
     places: tuple[str, str] | None = None
     time: str | None = None
     unit: str = ""
-    on_earth: bool = False
 
     @classmethod
     def of(
@@ -66,7 +63,7 @@ class Roles:
         Roles
             The roles of the columns.
         """
-        kinds = _kinds(model)
+        kinds = kinds_of(model)
         fitted, units = getattr(model, "made_by_", {}), getattr(model, "units_", {})
         if space is not None and len(space) != 2:
             raise ValueError(f"A map needs two columns, such as lon,lat; not {', '.join(space)}.")
@@ -83,7 +80,7 @@ class Roles:
         target = target or next(iter(units), "y")
         time = time or fitted.get("time") or _time(kinds)
         numbers = [name for name, kind in kinds.items() if kind == "number" and name != time]
-        degrees = degrees_of(model, list(kinds))
+        degrees = degrees_of(model)
         places = places_among(space or numbers)
         named = [name for name in fitted.get("space") or () if name in numbers]
         if space is not None:
@@ -92,8 +89,7 @@ class Roles:
             places = degrees
         elif len(named) == 2:
             places = places_among(named) or (named[0], named[1])
-        on_earth = places is not None and (places == degrees or is_globe(*places))
-        return cls(target, places, time, units.get(target, ""), on_earth)
+        return cls(target, places, time, units.get(target, ""))
 
     def others(self, names: Sequence[str]) -> list[str]:
         """Return the columns that are neither places nor the time.
@@ -111,7 +107,7 @@ class Roles:
         return [name for name in names if name not in (*(self.places or ()), self.time)]
 
 
-def _kinds(model: Any) -> dict[str, str]:
+def kinds_of(model: Any) -> dict[str, str]:
     """Return what each column of the model holds: number, time or category."""
     table = getattr(model, "table_", None)
     return {} if table is None else {name: one.kind for name, one in table.columns.items()}
