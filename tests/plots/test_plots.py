@@ -159,8 +159,8 @@ def test_fits_over_times_have_an_axis_of_times(ax):
     assert (along[0], along[-1]) == (np.datetime64("2024-01-01"), np.datetime64("2024-02-29"))
     assert band(ax.collections[0])[0].min() >= 0  # counts are not negative
     axes = plots.components_1d(model, X, y, points=30, figure=Figure())
-    assert not axes[0, 1].axison  # the signal of log amounts has no kernel
-    assert axes[1, 0].get_ylabel() == "log of amount"
+    # The signal of log amounts has no kernel.
+    assert (axes[0, 1].axison, axes[1, 0].get_ylabel()) == (False, "log of amount")
 
 
 @pytest.mark.slow
@@ -174,12 +174,10 @@ def test_a_hurdle_is_drawn_by_its_predictions_and_the_bounds_of_its_parts(ax):
     assert legend(progress) == ["A: zero or not", "A: amounts"]
     for line, fitted in zip(curves(progress), hurdle.parts_.values(), strict=True):
         np.testing.assert_array_equal(line.get_ydata(), fitted.bounds_)
-    needs = "component_maps needs a ZeroInflatedGPRegressor"
-    classes = "fit_1d draws amounts, and SparseGPClassifier predicts"
     assert_refused(
         [
-            (plots.component_maps, (hurdle, X), {}, needs),
-            (plots.fit_1d, (hurdle.classifier_, X), {"ax": ax}, classes),
+            (plots.component_maps, (hurdle, X), {}, "needs a ZeroInflatedGPRegressor"),
+            (plots.fit_1d, (hurdle.classifier_, X), {"ax": ax}, "SparseGPClassifier predicts"),
         ]
     )
 
@@ -211,10 +209,9 @@ def test_components_1d_shows_every_component_and_its_kernel(curve):
 @pytest.mark.slow
 def test_plots_of_one_input_refuse_others(rain, curve, ax):
     model, X, y = rain
-    several = r"one input; this one has 3 \(lat, lon, hour\)"
     assert_refused(
         [
-            (plots.fit_1d, (model, X, y), {"ax": ax}, several),
+            (plots.fit_1d, (model, X, y), {"ax": ax}, r"this one has 3 \(lat, lon, hour\)"),
             (plots.components_1d, (model, X, y), {}, "draws a model of one input"),
             (plots.fit_1d, (*curve[:2], [1, 2, 3]), {"ax": ax}, r"shape \(3,\), but there are 80"),
         ]
@@ -236,9 +233,9 @@ def test_scatter_map_colours_amounts_and_greys_zeros(ax):
     wet = part(ax, "values")
     np.testing.assert_array_equal(wet.get_offsets(), [[23, 63], [21, 61]])  # the largest on top
     np.testing.assert_array_equal([*wet.get_array(), wet.norm.vmin], [1.0, 2.0, 0.0])
-    assert labels(ax) == ("lon, °E", "lat, °N")
+    key = "rain, mm\n(grey: zero, rings: missing)"
+    assert (*labels(ax), *colour_bars(ax)) == ("lon, °E", "lat, °N", key)
     assert ax.get_aspect() == pytest.approx(1 / np.cos(np.deg2rad(61.5)))
-    assert colour_bars(ax) == ["rain, mm\n(grey: zero, rings: missing)"]
 
 
 def test_scatter_map_over_any_two_columns(ax):
@@ -250,8 +247,7 @@ def test_scatter_map_over_any_two_columns(ax):
     assert (*labels(ax), *colour_bars(ax)) == ("column 2", "column 0", "change")
     plain = Figure().subplots()
     plots.scatter_map(X[:, :2], [0.02, 0, 1, 2], tol=0.05, colorbar=False, ax=plain)
-    assert len(part(plain, "zero").get_offsets()) == 2
-    assert colour_bars(plain) == []
+    assert (len(part(plain, "zero").get_offsets()), colour_bars(plain)) == (2, [])
 
 
 @pytest.mark.parametrize(
@@ -282,16 +278,16 @@ def test_lattice_map_shows_cells_with_their_coordinates(ax):
     np.testing.assert_array_equal(~np.ma.getmaskarray(shown), wet)
     np.testing.assert_array_equal(shown[wet], radar.values[wet])
     np.testing.assert_array_equal(~np.ma.getmaskarray(dry), radar.values == 0)
-    assert labels(ax) == ("lon, °E", "lat, °N")
-    assert colour_bars(ax) == ["rain_mm, mm\n(grey: zero, white: missing)"]
+    key = "rain_mm, mm\n(grey: zero, white: missing)"
+    assert (*labels(ax), *colour_bars(ax)) == ("lon, °E", "lat, °N", key)
 
 
 def test_lattice_map_of_an_array_names_its_coordinates(ax):
     values = np.array([[1.0, -2.0, np.nan], [0.0, 4.0, 5.0]])
     hours = pd.Series([0, 6, 12], name="hour")
     plots.lattice_map(values, across=hours, up=["north", "south"], label="gain", ax=ax)
-    names = [text.get_text() for text in ax.get_yticklabels()]
-    assert (*labels(ax), *names) == ("hour", "row", "north", "south")
+    ticks = [text.get_text() for text in ax.get_yticklabels()]
+    assert (*labels(ax), *ticks) == ("hour", "row", "north", "south")
     np.testing.assert_array_equal(part(ax, "values").get_array().filled(np.nan), values)
     assert colour_bars(ax) == ["gain\n(hatched: missing)"]  # white is a colour here
     assert ax.patch.get_hatch()
@@ -325,8 +321,10 @@ def test_time_slices_of_a_lattice_choose_times_evenly():
 def test_component_maps_at_stations(rain):
     model, X, y = rain
     now = X["hour"] == 30
-    axes = plots.component_maps(model, X[now], y[now], tol=0.05, figure=Figure())
+    left, right = Figure(layout="constrained").subfigures(1, 2)
+    axes = plots.component_maps(model, X[now], y[now], tol=0.05, figure=right)
     assert titles(axes) == ["observed", "signal", "gate", "latent"]
+    assert ({one.figure for one in axes}, left.axes) == ({right}, [])
     parts = model.predict_components(X[now])
     for one, name in zip(axes[2:], ("gate", "latent"), strict=True):
         shown = part(one, "values")
@@ -357,8 +355,7 @@ def test_component_maps_on_a_lattice_of_stations_and_hours(rain):
     np.testing.assert_allclose(part(axes[2], "values").get_array()[3], model.prob_on(row))
     observed, wet = part(axes[0], "values").get_array(), np.nan_to_num(lattice.values) > 0
     np.testing.assert_array_equal(observed[wet], lattice.values[wet])
-    assert labels(axes[-1]) == ("hour", "station")
-    assert colour_bars(axes[0])[-1] == "rain, mm"
+    assert (*labels(axes[-1]), colour_bars(axes[0])[-1]) == ("hour", "station", "rain, mm")
 
 
 def test_maps_refuse_what_they_cannot_draw(rain, curve, ax):
@@ -407,8 +404,8 @@ def test_maps_refuse_what_they_cannot_draw(rain, curve, ax):
 def test_network_panels_show_every_latent_weight_support_and_output(network):
     model, X, Y = network
     axes = plots.network_panels(model, X, observed=(X, Y), figure=Figure())
-    assert axes.shape == (3, 7)  # a latent, two weights, two supports, predicted, observed
-    assert not axes[2, 0].axison  # there are three outputs, but two latents
+    # A latent, two weights, two supports, predicted, observed; three outputs, but two latents.
+    assert (axes.shape, axes[2, 0].axison) == ((3, 7), False)
     parts, mean = model.predict_network(X), model.predict(X)
     shown = {one.get_title(loc="left"): part(one, "values") for one in axes.flat if one.axison}
     assert len(shown) == 2 + 6 + 6 + 3 + 3
@@ -420,8 +417,8 @@ def test_network_panels_show_every_latent_weight_support_and_output(network):
         ("cd: observed", Y["cd"].dropna().to_numpy()),
     ):
         np.testing.assert_allclose(np.sort(shown[title].get_array()), np.sort(values))
-    assert shown["cd: predicted"].norm.vmax == shown["cd: observed"].norm.vmax
-    assert shown["cd: weight 1"].norm.vmin == -shown["cd: weight 1"].norm.vmax
+    assert shown["cd: predicted"].get_clim() == shown["cd: observed"].get_clim()
+    assert sum(shown["cd: weight 1"].get_clim()) == 0
     assert (axes[2, 1].get_xlabel(), axes[0, 0].get_ylabel()) == ("x", "y")
 
 
@@ -430,10 +427,8 @@ def test_network_panels_show_the_chosen_parts(network, curve):
     model, X, _ = network
     names = ["cadmium", "nickel", "zinc"]
     axes = plots.network_panels(model, X, show="support", outputs=names, figure=Figure())
-    assert axes.shape == (3, 2)
-    assert axes[1, 1].get_title(loc="left") == "nickel: support 2"
-    wrong = (X, np.zeros((40, 2)))
-    draw = plots.network_panels
+    assert (axes.shape, *titles(axes[1])) == ((3, 2), "nickel: support 1", "nickel: support 2")
+    wrong, draw = (X, np.zeros((40, 2))), plots.network_panels
     assert_refused(
         [
             (draw, (model, X), {"show": ["gates"]}, "show names 'gates'; choose from latents, "),
@@ -453,8 +448,7 @@ def test_network_panels_of_one_input_are_curves():
     axes = plots.network_panels(model, x, observed=(x, Y), figure=Figure())
     np.testing.assert_allclose(axes[1, 3].lines[0].get_ydata(), model.predict(x)[:, 1])
     np.testing.assert_array_equal(axes[1, 4].lines[0].get_ydata(), Y[:, 1])
-    assert axes[1, 2].get_title(loc="left") == "output 1: support 1"
-    assert axes[1, 2].get_ylim() == (-0.05, 1.05)
+    assert (*titles(axes[1, 2:3]), axes[1, 2].get_ylim()) == ("output 1: support 1", (-0.05, 1.05))
     with pytest.raises(ValueError, match=r"one output; this model has 2 \(0, 1\)"):
         plots.fit_1d(model, x, Y[:, 0], ax=axes[0, 0])
 
@@ -479,8 +473,8 @@ def test_amount_histogram_counts_every_value_that_is_not_zero(values, log, ax):
     on = values[np.nan_to_num(values) != 0]
     np.testing.assert_array_equal(counts, np.histogram(on, edges)[0])
     assert counts.sum() == len(on)
-    assert ax.get_xscale() == ("log" if log else "linear")
-    assert ax.get_xlabel() == "catch, kg (non-zero values)"
+    scale = "log" if log else "linear"
+    assert (ax.get_xscale(), ax.get_xlabel()) == (scale, "catch, kg (non-zero values)")
 
 
 def test_means_along_an_input_are_those_of_its_parts_or_levels(ax):
@@ -584,11 +578,9 @@ def test_bound_over_steps_and_seconds(curve, ax):
 def test_bound_shows_other_restarts_in_the_background(network, ax):
     model = network[0]
     plots.bound(model, ax=ax)
-    (best,) = curves(ax)
-    (other,) = [one for one in ax.lines if one is not best]
+    other, best = sorted(ax.lines, key=lambda line: line.get_zorder())
     np.testing.assert_array_equal(best.get_ydata(), model.bounds_)
     assert other.get_ydata()[-1] < model.bounds_[-1]
-    assert other.get_zorder() < best.get_zorder()
 
 
 def test_checks_refuse_what_they_cannot_draw(rain, ax):
@@ -615,10 +607,8 @@ def test_checks_refuse_what_they_cannot_draw(rain, ax):
 @pytest.mark.slow
 def test_pyplots_current_axes_are_the_default(curve):
     model, X, y = curve
-    _, (left, right) = plt.subplots(1, 2)
+    _, (_, right) = plt.subplots(1, 2)
     assert plots.bound(model) is right
-    plt.sca(left)
-    assert plots.fit_1d(model, X, y) is left
     before = plt.get_fignums()
     axes = plots.components_1d(model, X, y, points=20)
     assert plt.get_fignums() == [*before, axes[0, 0].figure.number]
@@ -635,13 +625,3 @@ def test_a_figure_of_ones_own_needs_no_pyplot():
         "assert 'matplotlib.pyplot' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-
-
-def test_panels_go_into_a_part_of_a_figure(rain):
-    model, X, y = rain
-    left, right = Figure(layout="constrained").subfigures(1, 2)
-    now = X["hour"] == 30
-    axes = plots.component_maps(model, X[now], y[now], figure=right)
-    assert all(one.figure is right for one in axes)
-    assert not left.axes
-    right.figure.savefig("/dev/null", format="png")  # it can be drawn

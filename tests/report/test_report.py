@@ -28,7 +28,7 @@ from zigp.report.trial import evaluate
 from zigp.report.words import amount, learned
 
 HOSTILE = "<script>alert(1)</script>"
-ROLES = Roles("rain_mm", ("lon", "lat"), "hour", "mm", on_earth=True)
+ROLES = Roles("rain_mm", ("lon", "lat"), "hour", "mm")
 INPUTS = ["lat", "lon", "hour"]
 
 
@@ -121,11 +121,11 @@ def test_other_kernels_and_times_have_sentences_of_their_own():
 @pytest.mark.slow
 def test_places_and_time_are_recognised_or_given(model, rain):
     roles = Roles.of(model, target="rain_mm")
-    assert (roles.places, roles.time, roles.on_earth) == (("lon", "lat"), "hour", True)
+    assert (roles.places, roles.time) == (("lon", "lat"), "hour")
     X = rain[["lat", "hour"]].assign(gear=pd.Categorical(np.where(rain["lon"] > 25, "a", "b")))
     other = SparseGPRegressor(steps=1, n_inducing=4).fit(X, rain["rain_mm"])
     assert Roles.of(other).places is None
-    assert not Roles.of(other, space=["hour", "lat"]).on_earth
+    assert Roles.of(other, space=["hour", "lat"]).places == ("hour", "lat")
     for fitted, given, message in (
         (model, {"time": "week"}, "has no column 'week'; it has lat, lon, hour"),
         (model, {"space": ["lat"]}, "A map needs two columns, such as lon,lat; not lat"),

@@ -31,20 +31,20 @@ MOST_VECTORS = 1_000  # dots in a vector graphic; more are drawn as pixels
 
 def axes_for(ax: Axes | None) -> Axes:
     """Return the given axes, or pyplot's current ones."""
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    return plt.gca()
+    return _pyplot().gca() if ax is None else ax
 
 
 def figure_for(figure: Canvas | None, width: float, height: float) -> Canvas:
     """Return the given figure, or a new one of pyplot's; width and height are in inches."""
-    if figure is not None:
-        return figure
+    size = (width, height)
+    return _pyplot().figure(figsize=size, layout="compressed") if figure is None else figure
+
+
+def _pyplot() -> Any:
+    """Return pyplot, which is imported only if it is needed: it chooses a window system."""
     import matplotlib.pyplot as plt
 
-    return plt.figure(figsize=(width, height), layout="compressed")
+    return plt
 
 
 def curves(ax: Axes) -> list[Any]:
@@ -95,11 +95,6 @@ def mark_dates(axis: Axis, values: Any) -> None:
         locator = AutoDateLocator(minticks=2, maxticks=5)
         axis.set_major_locator(locator)
         axis.set_major_formatter(ConciseDateFormatter(locator))
-
-
-def titled(ax: Axes, title: str, size: str = "medium") -> None:
-    """Set a title at the left."""
-    ax.set_title(title, loc="left", fontsize=size)
 
 
 def label_outer(axes: np.ndarray) -> None:

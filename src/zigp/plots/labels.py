@@ -81,7 +81,7 @@ def place_columns(
                 f"columns must name two columns, across and up; it names {len(set(given))}."
             )
         return given[0], given[1]
-    if (pair := degrees_of(model, names) or places_among(names)) is not None:
+    if (pair := degrees_of(model) or places_among(names)) is not None:
         return names.index(pair[0]), names.index(pair[1])
     if len(names) == 2:
         return 0, 1
@@ -93,13 +93,13 @@ def place_columns(
     )
 
 
-def degrees_of(model: Any, names: Sequence[str]) -> tuple[str, str] | None:
-    """Return longitude and latitude among columns if the model measures distances on Earth."""
-    parts = getattr(model, "parts_", {})
-    latlon = [part.layout_.latlon for part in parts.values() if hasattr(part, "layout_")]
-    if not names or not latlon or latlon[-1] is None:
+def degrees_of(model: Any) -> tuple[str, str] | None:
+    """Return the columns of longitude and latitude if the model measures distances on Earth."""
+    parts = getattr(model, "parts_", {}).values()
+    latlon = [part.layout_.latlon for part in parts if hasattr(part, "layout_")]
+    if not latlon or latlon[-1] is None:
         return None
-    lat, lon = latlon[-1]
+    names, (lat, lon) = input_names(model), latlon[-1]
     return names[lon], names[lat]
 
 

@@ -19,7 +19,6 @@ from zigp.plots.canvas import (
     draw_data,
     figure_for,
     mark_dates,
-    titled,
     with_legend,
 )
 from zigp.plots.labels import as_table, input_names, one_per_row, output_names, target_label
@@ -169,7 +168,7 @@ def components_1d(
         axes, rows.items(), strict=True
     ):
         _draw_band(left, along, *bands[name], bounds)
-        titled(left, title)
+        left.set_title(title, loc="left", fontsize="medium")
         left.set_ylabel(label)
         left.margins(x=0)
         if not kernel:
@@ -179,7 +178,7 @@ def components_1d(
         image = right.pcolormesh(along, along, kernels[name], vmin=0.0, **style)
         right.invert_yaxis()
         mark_dates(right.yaxis, along)
-        titled(right, kernel)
+        right.set_title(kernel, loc="left", fontsize="medium")
         right.set_ylabel(f"{across}′")
         figure.colorbar(image, ax=right)
     for ax in axes[-1]:

@@ -13,8 +13,8 @@ from matplotlib.colors import ListedColormap
 from matplotlib.ticker import MaxNLocator
 
 from zigp.data.names import is_globe, is_plane
-from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates, titled
-from zigp.plots.labels import as_table, is_time, place_columns, place_label, with_unit
+from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates
+from zigp.plots.labels import as_table, degrees_of, is_time, place_columns, place_label, with_unit
 
 _FEWEST, _SPARSEST = 4, 2  # coordinates to either side of a lattice, and cells for each place in it
 _MOST_NAMES = 12  # tick labels of coordinates that are text
@@ -42,7 +42,7 @@ class Marks:
         sides = (len(np.unique(across)), len(np.unique(up)))
         cells = min(sides) >= _FEWEST and sides[0] * sides[1] <= _SPARSEST * len(table)
         labels = (place_label(names[0]), place_label(names[1]))
-        return cls(across, up, labels, _stretch(*names, up), cells and not dots)
+        return cls(across, up, labels, _stretch(*names, up, model), cells and not dots)
 
     @classmethod
     def of_lattice(cls, grid: xr.DataArray) -> Self:
@@ -82,10 +82,10 @@ class Marks:
         return ", ".join(words + [f"{missing}: missing"] * (not np.isfinite(values).all()))
 
 
-def _stretch(across: str, up: str, heights: np.ndarray) -> float | None:
+def _stretch(across: str, up: str, heights: np.ndarray, model: Any = None) -> float | None:
     """Return the height of a unit up over the width of a unit across, if the two compare."""
-    if is_globe(across, up):
-        return float(1.0 / np.cos(np.deg2rad(np.mean(heights))))
+    if is_globe(across, up) or (across, up) == degrees_of(model):
+        return float(1.0 / np.cos(np.deg2rad(np.clip(np.mean(heights), -80.0, 80.0))))
     return 1.0 if is_plane(across, up) else None
 
 
@@ -179,7 +179,7 @@ def draw_group(
     for ax, marks, values, title in drawings:
         drawn = marks.draw(ax, values, scale)
         if title:
-            titled(ax, title, size)
+            ax.set_title(title, loc="left", fontsize=size)
     if label is not None and drawn is not None:
         key = marks.key(np.concatenate([values.ravel() for _, _, values, _ in drawings]), scale)
         axes = list(panels or [ax for ax, *_ in drawings])

@@ -4,7 +4,6 @@ import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from io import StringIO
 from typing import Any
@@ -43,14 +42,12 @@ _STYLE = {
     "xtick.color": "0.3",
     "ytick.color": "0.3",
 }
-_DPI = 200  # of what is drawn as pixels
 _MOST_INPUTS = 6
 _LONGEST, _LONGEST_LEVEL = 48, 16  # characters of a label, and of a level's
 # What matplotlib writes around a drawing, and names that would occur several times on the page.
 _FRAME = re.compile(
     r'^.*?(?=<svg )|<metadata>.*?</metadata>|<style.*?</style>|(?<=<g) id="[^"]*"', re.S
 )
-_SIZE = re.compile(r'width="[^"]*" height="[^"]*"')
 
 
 @contextmanager
@@ -67,16 +64,22 @@ def inline_svg(figure: Figure, description: str) -> Markup:
         if len(text.get_text()) > _LONGEST:
             text.set_text(f"{text.get_text()[:_LONGEST]}…")
     drawn = StringIO()
-    figure.savefig(drawn, format="svg", dpi=_DPI)
-    label = Markup('role="img" aria-label="{}"').format(description)
-    return Markup(_SIZE.sub(lambda _: label, _FRAME.sub("", drawn.getvalue()), count=1))
+    figure.savefig(drawn, format="svg", dpi=200)
+    svg = re.sub(r' width="[^"]*" height="[^"]*"', "", _FRAME.sub("", drawn.getvalue()), count=1)
+    label = Markup('<svg role="img" aria-label="{}" ').format(description)
+    return label + Markup(svg.removeprefix("<svg "))
 
 
-def _chart(draw: Callable[..., Any], description: str, size: tuple[float, float] = _HALF) -> Markup:
-    """Return what a function draws on axes."""
+def _chart(
+    draw: Callable[..., Any],
+    description: str,
+    size: tuple[float, float] = _HALF,
+    rows: int = 1,
+) -> Markup:
+    """Return what a function draws on axes, or on rows of axes."""
     with _drawing():
         figure = Figure(size, layout="constrained")
-        draw(ax=figure.subplots())
+        draw(ax=figure.subplots(rows, sharex=True))
         return inline_svg(figure, description)
 
 
@@ -108,10 +111,8 @@ def draw_charts(
     }
     names = [str(name) for name in model.feature_names_in_]
     if roles.time:
-        with _drawing():
-            figure = Figure(_WIDE, layout="constrained")
-            _draw_over_time(figure, X[roles.time], observed, unit)
-            charts["time"] = inline_svg(figure, f"{target} over {roles.time}")
+        over_time = partial(_draw_over_time, X[roles.time], observed, unit)
+        charts["time"] = _chart(over_time, f"{target} over {roles.time}", _WIDE, rows=2)
     if len(names) == 1 and X[names[0]].dtype != "category":
         charts["line"] = _chart(
             partial(plots.fit_1d, model, X, observed),
@@ -126,9 +127,9 @@ def draw_charts(
     return charts
 
 
-def _draw_over_time(figure: Figure, times: pd.Series, y: pd.Series, unit: str) -> None:
+def _draw_over_time(times: pd.Series, y: pd.Series, unit: str, ax: np.ndarray) -> None:
     """Draw the share of non-zero values and the mean over time, one above the other."""
-    top, bottom = figure.subplots(2, 1, sharex=True)
+    top, bottom = ax
     bins = int(np.clip(len(y) // 20, 12, 120))
     plots.means_along(times, (y != 0).rename("share"), bins=bins, ax=top)
     plots.means_along(times, y, bins=bins, unit=unit, ax=bottom)
@@ -154,9 +155,8 @@ def draw_maps(model: Any, maps: MapData, roles: Roles, tol: float) -> list[dict[
 
     Observed and predicted values up to `tol` count as zero.
     """
-    places = Marks.of_table(pd.DataFrame(maps.places, columns=list(roles.places or ())), (0, 1))
-    if roles.on_earth:
-        places = replace(places, stretch=float(1.0 / np.cos(np.deg2rad(places.up.mean()))))
+    table = pd.DataFrame(maps.places, columns=list(roles.places or ()))
+    places = Marks.of_table(table, (0, 1), model)
     logarithm = getattr(model, "likelihood_", "") in LOG_AMOUNTS
     scales = part_scales(maps.values, roles.unit, tol, logarithm=logarithm)
     titles = {

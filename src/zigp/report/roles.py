@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from zigp.data.names import is_globe, is_time, places_among
+from zigp.data.names import is_time, places_among
 from zigp.plots.labels import degrees_of
 
 
@@ -22,8 +22,6 @@ class Roles:
         Column of times.
     unit : str, default=""
         Unit of the target.
-    on_earth : bool, default=False
-        Whether places are longitude and latitude in degrees.
 
     Examples
     --------
@@ -35,7 +33,6 @@ class Roles:
     places: tuple[str, str] | None = None
     time: str | None = None
     unit: str = ""
-    on_earth: bool = False
 
     @classmethod
     def of(
@@ -64,7 +61,7 @@ class Roles:
         Roles
             The roles of the columns.
         """
-        kinds = _kinds(model)
+        kinds = kinds_of(model)
         fitted, units = getattr(model, "origin_", {}), getattr(model, "units_", {})
         if space is not None and len(space) != 2:
             raise ValueError(f"A map needs two columns, such as lon,lat; not {', '.join(space)}.")
@@ -81,7 +78,7 @@ class Roles:
         target = target or next(iter(units), "y")
         time = time or fitted.get("time") or _time(kinds)
         numbers = [name for name, kind in kinds.items() if kind == "number" and name != time]
-        degrees = degrees_of(model, list(kinds))
+        degrees = degrees_of(model)
         places = places_among(space or numbers)
         named = [name for name in fitted.get("space") or () if name in numbers]
         if space is not None:
@@ -90,8 +87,7 @@ class Roles:
             places = degrees
         elif len(named) == 2:
             places = places_among(named) or (named[0], named[1])
-        on_earth = places is not None and (places == degrees or is_globe(*places))
-        return cls(target, places, time, units.get(target, ""), on_earth)
+        return cls(target, places, time, units.get(target, ""))
 
     def others(self, names: Sequence[str]) -> list[str]:
         """Return the columns that are neither places nor the time.
@@ -109,7 +105,7 @@ class Roles:
         return [name for name in names if name not in (*(self.places or ()), self.time)]
 
 
-def _kinds(model: Any) -> dict[str, str]:
+def kinds_of(model: Any) -> dict[str, str]:
     """Return what each column of the model holds: number, time or category."""
     table = getattr(model, "table_", None)
     return {} if table is None else {name: one.kind for name, one in table.columns.items()}

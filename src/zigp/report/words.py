@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 from zigp.gp.kernels import Categorical, Kernel, Linear, Periodic, Stationary
 from zigp.gp.latent import LatentGP
-from zigp.report.roles import Roles
+from zigp.report.roles import Roles, kinds_of
 from zigp.runtime.session import entry_point
 
 _UNITS = {name: f"{name}s" for name in ("hour", "day", "week", "month", "year")}
@@ -98,12 +98,7 @@ def _half_as(distance: float, extent: float, apart: str, what: str) -> str:
 
 
 def _is_time(model: Any, name: str) -> bool:
-    table = getattr(model, "table_", None)
-    return (
-        table is not None
-        and table.columns.get(name) is not None
-        and (table.columns[name].kind == "time")
-    )
+    return kinds_of(model).get(name) == "time"
 
 
 def _half(kernel: Stationary) -> float:
