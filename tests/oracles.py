@@ -1,4 +1,4 @@
-"""Independent answers, by hand with NumPy, SciPy and mpmath: nothing of zigp is used."""
+"""Independent formulas with NumPy, SciPy and mpmath, without zigp."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOG_2PI = np.log(2 * np.pi)
 
 
 def probit_moments(mean: float, var: float) -> tuple[mp.mpf, mp.mpf]:
-    """Mean and variance of Φ(g), to thirty digits."""
+    """Return mean and variance of Φ(g), to thirty digits."""
     with mp.workdps(30):
         m, v = mp.mpf(float(mean)), mp.mpf(float(var))
         z, a = m / mp.sqrt(1 + v), 1 / mp.sqrt(1 + 2 * v)
@@ -22,7 +22,7 @@ def probit_moments(mean: float, var: float) -> tuple[mp.mpf, mp.mpf]:
 
 
 def probit_gradient(mean: float, var: float) -> tuple[tuple[mp.mpf, ...], tuple[mp.mpf, ...]]:
-    """(∂/∂mean, ∂/∂var) of E[Φ] and of Var[Φ] = E[Φ²] − E[Φ]², to fifteen digits or more.
+    """Return (∂/∂mean, ∂/∂var) of E[Φ] and of Var[Φ] = E[Φ²] − E[Φ]², to fifteen digits or more.
 
     ∂E/∂μ = E[φ(g)] and, by Price's theorem, ∂E/∂σ² = ½ E[d²/dg²], for Φ and for Φ².
     """
@@ -46,10 +46,10 @@ def probit_gradient(mean: float, var: float) -> tuple[tuple[mp.mpf, ...], tuple[
 
 
 def owens_t(h: float, a: float) -> mp.mpf:
-    """1/(2π) ∫_0^a exp(−h²(1+x²)/2) / (1+x²) dx, to thirty digits."""
+    """Return 1/(2π) ∫_0^a exp(−h²(1+x²)/2) / (1+x²) dx, to thirty digits."""
     with mp.workdps(30):
         h, a = mp.mpf(float(h)), mp.mpf(float(a))
-        # Scaled to start at one, since mpmath aims at absolute errors, and cut where it ends.
+        # Scaled to start at one, since mpmath aims at absolute errors, and cut where it vanishes.
         integrand = lambda x: mp.exp(-h * h * x * x / 2) / (1 + x * x)  # noqa: E731
         end = min(a, 12 / max(abs(h), mp.mpf(1) / 4))
         scale = mp.exp(-h * h / 2) / (2 * mp.pi)
@@ -62,7 +62,7 @@ def se_kernel(X, Z, lengthscale, variance):
 
 
 def pair_density(first, second, c11, c12, c22):
-    """N((first, second); 0, [[c11, c12], [c12, c22]]), for arrays of any of them."""
+    """Return N((first, second); 0, [[c11, c12], [c12, c22]]), for arrays of any shape."""
     det = c11 * c22 - c12**2
     square = (c22 * first**2 - 2 * c12 * first * second + c11 * second**2) / det
     return np.exp(-0.5 * square) / (2 * np.pi * np.sqrt(det))
@@ -85,7 +85,7 @@ def gauss_kl(m_u, S_u, K_mm, beta=0.0):
 
 
 def zigp_bound(y, mu_f, var_f, mu_g, var_g, noise, kl_f, kl_g):
-    """The paper's bound for the zero-inflated GP (eq. 27), with Owen's T from SciPy.
+    """Return the bound of the zero-inflated GP (paper eq. 27), with Owen's T from SciPy.
 
     Its second argument is 1/√(1+2σ²), as in the supplement.
     """

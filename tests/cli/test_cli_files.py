@@ -455,7 +455,7 @@ MISTAKES = {
     "a gap in an input": (FIT, "rain.csv, line 6, column 'lat' is empty:", with_cell("lat", None)),
     "text without a role": (
         f"{FIT} --inputs gear",
-        "rain.csv, line 2, column 'gear': 'net' is not a number, nor is any other in the column",
+        "rain.csv, line 2, column 'gear': 'net' is not a number, nor is any other of 12 values",
         TABLE.assign(gear="net"),
     ),
     "a comma in a name": (

@@ -157,39 +157,38 @@ def test_wrong_groups_are_errors(groups, latlon, message):
         Layout.of(X, groups, latlon, None)
 
 
-def test_columns_are_split_where_rows_form_a_lattice():
+GRID = np.stack(np.meshgrid(*map(np.arange, (9.0, 30.0, 12.0)), indexing="ij"), -1).reshape(-1, 3)
+SCATTERED = np.random.default_rng(1).normal(size=(300, 3))
+REPEATED = np.random.default_rng(2).integers(0, 9, size=(300, 2)).astype(float)
+
+
+def stations(missing: float = 0.1):
+    """Return rows of nine stations with degrees and thirty hours."""
     rng = np.random.default_rng(0)
-    places = rng.uniform(60, 68, (9, 2))
-    station, hour = np.divmod(rng.permutation(9 * 30)[:250], 30)  # some cells are missing
-    X = np.column_stack([places[station], hour])
-    layout = Layout.of(Inputs(X), None, None, ["lat", "lon", "hour"], split=True)
-    assert layout.names == ("lat,lon", "hour")
-    assert layout.groups == ((0, 1), (2,))
-    exposed = Inputs(np.column_stack([X[:, :2], np.ones(250), X[:, 2]]))
-    assert Layout.of(exposed, None, None, None, exposure=2, split=True).groups == ((0, 1), (3,))
+    station, hour = np.divmod(np.flatnonzero(rng.random(270) >= missing), 30)
+    return np.column_stack([rng.uniform(60, 68, (9, 2))[station], hour])
 
 
 @pytest.mark.parametrize(
-    "X",
+    ("X", "how", "groups"),
     [
-        np.random.default_rng(1).normal(size=(300, 3)),  # scattered
-        np.random.default_rng(2).integers(0, 9, size=(300, 2)),  # cells that hold several rows
-        np.indices((5, 60)).reshape(2, -1).T,  # too few along one side to be worth it
-        np.arange(40.0)[:, None],
-        sparse(per_row=12),
+        (stations(), {}, ((0, 1), (2,))),
+        (np.insert(stations(), 2, 1.0, axis=1), {"exposure": 2}, ((0, 1), (3,))),
+        (GRID, {}, ((0, 2), (1,))),  # the column with the most values
+        (GRID, {"latlon": [0, 1]}, ((0, 1), (2,))),  # these two stay together
+        (SCATTERED, {}, ((0, 1, 2),)),
+        (REPEATED, {}, ((0, 1),)),  # cells that hold several rows
+        (np.indices((5, 60)).reshape(2, -1).T, {}, ((0, 1),)),  # too few along one side
+        (np.arange(40.0)[:, None], {}, ((0,),)),
+        (sparse(per_row=12), {}, ((0, 1, 2),)),
     ],
 )
-def test_other_rows_are_left_together(X):
-    layout = Layout.of(Inputs(np.asarray(X, float)), None, None, None, split=True)
-    assert layout.names == ("all",)
-    assert layout.groups == (tuple(range(X.shape[1])),)
-
-
-def test_latitude_and_longitude_stay_together():
-    axes = np.meshgrid(np.arange(30.0), np.arange(9.0), np.arange(12.0))
-    grid = Inputs(np.stack(axes, -1).reshape(-1, 3))
-    assert Layout.of(grid, None, None, None, split=True).groups == ((1, 2), (0,))
-    assert Layout.of(grid, None, [0, 1], None, split=True).groups == ((0, 1), (2,))
+def test_columns_are_split_where_rows_form_a_lattice(X, how, groups):
+    how = {"latlon": None, "column_groups": None, "feature_names": None} | how
+    layout = Layout.of(Inputs(X.astype(float)), split=True, **how)
+    assert layout.groups == groups
+    names = ["all"] if len(groups) == 1 else [",".join(map(str, group)) for group in groups]
+    assert list(layout.names) == names
 
 
 def test_a_layout_follows_the_rows_that_count():

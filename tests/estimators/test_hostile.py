@@ -248,7 +248,7 @@ REPORTED = {
     ),
     "times before all years": (
         "parquet", _RAIN, "evaluate data.parquet --target rain_mm", 1,
-        "years 1 to 9999' is not a number, nor is any other in the column. Correct them, leave the",
+        "years 1 to 9999' is not a number, nor is any other of 12 values. Correct them, leave the",
     ),
     "times that are no inputs": (
         "parquet", _RAIN, "predict ready.zigp data.parquet --out p.csv", 1,

@@ -1,4 +1,4 @@
-"""What a bound is evaluated on: a lattice is its rows, the efforts in its cells among them."""
+"""Lattices as rows."""
 
 from __future__ import annotations
 

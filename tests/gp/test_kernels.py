@@ -1,4 +1,4 @@
-"""Facts about kernels: closed forms, symmetry, positive definiteness, units."""
+"""Kernels: closed forms, distances, gradients, initial parameters and traversal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LENGTHS = np.array([0.7, 1.9])
     ],
     ids=lambda k: type(k).__name__,
 )
-def test_matches_scikit_learn(kernel, reference):
+def test_kernels_are_those_of_scikit_learn(kernel, reference):
     np.testing.assert_allclose(kernel(jnp.asarray(X), jnp.asarray(Z)), reference(X, Z), rtol=1e-12)
     np.testing.assert_allclose(kernel.diag(jnp.asarray(X)), reference.diag(X), rtol=1e-12)
 
@@ -71,7 +71,7 @@ def test_periodic_matches_scikit_learn_and_repeats():
     np.testing.assert_allclose(kernel(x, x + 24.0), kernel(x, x), rtol=1e-10)
 
 
-def test_categorical_knows_only_same_and_other():
+def test_levels_are_the_same_or_different():
     levels = jnp.array([[0.0], [1.0], [2.0], [1.0]])
     K = np.asarray(Categorical(0.3)(levels, levels))
     expected = np.where(np.equal.outer([0, 1, 2, 1], [0, 1, 2, 1]), 1.0, 0.3)
@@ -92,11 +92,11 @@ def test_chordal_distance_is_in_kilometres():
     assert 100.0 * np.sqrt(-2 * np.log(float(k))) == pytest.approx(150.0, abs=2.0)
 
 
-def test_chordal_distance_knows_that_the_globe_is_round():
+def test_chordal_distance_is_on_a_globe():
     k = Matern32(500.0, metric="chordal")
     across = k(jnp.array([[10.0, 179.9]]), jnp.array([[10.0, -179.9]]))
-    beside = k(jnp.array([[10.0, 0.1]]), jnp.array([[10.0, -0.1]]))
-    np.testing.assert_allclose(across, beside, rtol=1e-9)
+    at_zero = k(jnp.array([[10.0, 0.1]]), jnp.array([[10.0, -0.1]]))
+    np.testing.assert_allclose(across, at_zero, rtol=1e-9)
     poles = k(jnp.array([[90.0, 0.0]]), jnp.array([[90.0, 120.0]]))
     np.testing.assert_allclose(poles, 1.0, rtol=1e-9)
 
@@ -110,7 +110,7 @@ def test_gradients_are_finite_where_inputs_coincide(family):
     assert np.isfinite(by_length)
 
 
-def test_unset_lengthscales_follow_the_data():
+def test_lengthscales_that_are_not_given_follow_the_data():
     wide = X * np.array([10.0, 0.1])
     filled = SquaredExponential().filled(wide, 0.5)
     np.testing.assert_allclose(filled.lengthscale, 0.5 * wide.std(axis=0), rtol=1e-12)
@@ -135,6 +135,18 @@ def test_unset_lengthscales_follow_the_data():
         (lambda: Matern32().on(2).filled(X, 1.0), "uses column 2"),
     ],
 )
-def test_mistakes_are_named(make, message):
+def test_impossible_kernels_are_refused_with_the_reason(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_leaves_are_visited_with_the_columns_that_they_use():
+    kernel = Matern32(1.0).on(2, 0) + 0.5 * (Categorical(0.3).on(1) * Linear(2.0))
+    leaves = kernel.leaves((4, 5, 6))
+    assert [type(leaf) for leaf, _ in leaves] == [Matern32, Categorical, Linear]
+    assert [columns for _, columns in leaves] == [(6, 4), (5,), (4, 5, 6)]
+    globe = kernel.map_leaves(
+        lambda leaf, columns: leaf.with_metric("chordal") if columns == (6, 4) else leaf, (4, 5, 6)
+    )
+    assert globe.terms[0].kernel.metric == "chordal"
+    assert str(globe.terms[1]) == str(kernel.terms[1])

@@ -1,4 +1,4 @@
-"""How JAX is borrowed, and given back."""
+"""The configuration of JAX, and its restoration."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from zigp.runtime import session
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("full", "kept"), [(0.0, 0), (1.0, 1)])
-def test_compiled_programs_are_forgotten_only_where_they_fill_the_process(full, kept, monkeypatch):
+def test_compiled_programs_are_cleared_only_if_they_fill_the_process(full, kept, monkeypatch):
     twice = jax.jit(lambda x: 2.0 * x)
     twice(jnp.ones(3))
     assert twice._cache_size() == 1
-    monkeypatch.setattr(runtime, "_FULL", full)
+    monkeypatch.setattr(session, "_FULL", full)
     session.make_room()
     assert twice._cache_size() == kept
 
 
-def test_a_session_puts_the_precision_back():
+def test_a_session_restores_the_precision():
     with jax.enable_x64(False):
         with session.session():
             assert jnp.zeros(1).dtype == jnp.float64

@@ -1,4 +1,4 @@
-"""What is at a path or an address is told by its content."""
+"""The content of a file decides how it is read."""
 
 from __future__ import annotations
 

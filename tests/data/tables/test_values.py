@@ -48,7 +48,7 @@ def test_numbers_of_all_types():
         ("a,b\n1,2\n1,True\n", "line 3, column 'b': 'True' is not a number"),
         (
             "a,b\n1,net\n1,2020-01-01\n",
-            "line 2, column 'b': 'net' is not a number, nor is any other in the column. Correct "
+            "line 2, column 'b': 'net' is not a number, nor is any other of 2 values. Correct "
             "them, leave the column out, or name it with --time if they are times, with --category",
         ),
     ],

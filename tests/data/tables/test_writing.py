@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
-import os
 import re
-import stat
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +17,6 @@ from table_files import FRAME, LATTICE, error_of, put, written
 
 from zigp.data import tables
 from zigp.data.tables import TABLES, FileError, read, typed, writing
-from zigp.runtime.atomic import replacing
 
 
 def attempts(path: Path, force: bool = False):
@@ -33,19 +30,6 @@ def attempts(path: Path, force: bool = False):
             else written(path, FRAME, force=force)
         ),
     ]
-
-
-def test_a_file_and_its_new_name_are_on_the_disk_before_they_are_relied_upon(tmp_path, monkeypatch):
-    """First what is in the file, then, once it has its name, the folder that holds the name."""
-    settled = []
-    monkeypatch.setattr("os.fsync", lambda opened: settled.append(os.fstat(opened)))
-    with replacing(tmp_path / "kept") as part:
-        part.write_text("all of it")
-        assert settled == []
-    file, folder = settled
-    assert file.st_ino == (tmp_path / "kept").stat().st_ino
-    assert stat.S_ISDIR(folder.st_mode)
-    assert folder.st_ino == tmp_path.stat().st_ino
 
 
 def test_times_and_truths_are_written_as_everybody_reads_them(tmp_path):

@@ -37,8 +37,8 @@ def csv_parts(path: Path, rows: int) -> Iterator[pd.DataFrame]:
             raise FileError(f"{path} is empty: it needs a line of column names, and rows.")
         names = [name.strip() for name in header]
         check_names(f"{path}, line {line}", names)
-        head = list(islice(records, _ROWS))
-        fields = (text for _, texts in head * (delimiter == ";") for text in texts)
+        head = list(islice(records, _ROWS if delimiter == ";" else 0))
+        fields = chain.from_iterable(texts for _, texts in head)
         decimal = "," if any(map(_DECIMAL_COMMA.fullmatch, fields)) else "."
         records = chain(head, records)
         while texts := list(chain.from_iterable(texts for _, texts in islice(records, rows))):

@@ -29,14 +29,10 @@ def typed(frame: pd.DataFrame, kinds: Mapping[str, str], *, gaps: bool = True) -
     columns = {}
     for name, kind in kinds.items():
         columns[name] = _CONVERSIONS[kind](frame, name)
-        empty = columns[name].isna()
-        if empty.any() and not gaps:
-            more = int(empty.sum()) - 1
-            also = f", as are {more} rows after it" if more else ""
-            raise FileError(
-                f"{_place(frame, empty)}, column {name!r} is empty{also}: fill it in, or leave out "
-                "these rows or the column."
-            )
+        empty = columns[name].isna() & (not gaps)
+        also = f", as are {empty.sum() - 1} rows after it" if empty.sum() > 1 else ""
+        what = f" is empty{also}: fill it in, or leave out these rows or the column."
+        _refuse(frame, name, empty, what)
     return pd.DataFrame(columns, index=frame.index)
 
 
@@ -60,16 +56,17 @@ def _levels(frame: pd.DataFrame, name: str) -> pd.Series:
 def _numbers(frame: pd.DataFrame, name: str) -> pd.Series:
     values = _values(frame, name)
     numbers, present = _parsed(frame, values), values.notna()
-    what = "is not a number. Correct it, or leave it empty where there is none."
+    what = ": {!r} is not a number. Correct it, or leave it empty where there is none."
     if present.any() and numbers.isna().all():
         numbers = _texts(values).str.lower().map(_TRUTHS).astype(float)
-        if numbers.isna().all():
+        if numbers.isna().all() and present.sum() > 1:
             what = (
-                "is not a number, nor is any other in the column. Correct them, leave the column "
-                "out, or name it with --time if they are times, with --category if they are levels."
+                f": {{!r}} is not a number, nor is any other of {present.sum():,} values. Correct "
+                "them, leave the column out, or name it with --time if they are times, with "
+                "--category if they are levels."
             )
     _refuse(frame, name, numbers.isna() & present, what)
-    what = "is not finite. Correct it, or leave it empty where there is no number."
+    what = ": {!r} is not finite. Correct it, or leave it empty where there is no number."
     _refuse(frame, name, numbers.abs() == np.inf, what)
     return numbers
 
@@ -85,9 +82,11 @@ def _times(frame: pd.DataFrame, name: str) -> pd.Series:
     zones = parts[1][present]
     mixed = bool(zones.nunique(dropna=False) > 1)
     times = pd.to_datetime(parts[0], format="ISO8601", errors="coerce", utc=mixed)
-    what = "is not a time. Write 2018-07-01 or 2018-07-01T13:00, with Z or +02:00 for a zone."
+    what = (
+        ": {!r} is not a time. Write 2018-07-01 or 2018-07-01T13:00, with Z or +02:00 for a zone."
+    )
     _refuse(frame, name, times.isna() & present, what)
-    what = "has no zone and others have one. Write all with a zone, such as Z, or none."
+    what = ": {!r} has no zone and others have one. Write all with a zone, such as Z, or none."
     _refuse(frame, name, present & parts[1].isna() & bool(zones.notna().any()), what)
     return times
 
@@ -127,18 +126,12 @@ def _text(value: object) -> str:
 def _refuse(frame: pd.DataFrame, name: str, wrong: pd.Series, what: str) -> None:
     """Raise an error about the first row that is wrong, if one is."""
     if wrong.any():
-        text = _text(frame[name].iloc[int(wrong.to_numpy().argmax())])[:60]
-        raise FileError(f"{_place(frame, wrong)}, column {name!r}: {text!r} {what}")
-
-
-def _place(frame: pd.DataFrame, wrong: pd.Series) -> str:
-    """Return the file and the line, or row, of the first that is wrong."""
-    at = int(wrong.to_numpy().argmax())
-    file, label = frame.attrs.get("file", "The table"), frame.index[at]
-    row = int(label) if isinstance(label, (int, np.integer)) else at
-    return f"{file}, " + (
-        f"line {line_of(Path(file), row)}" if _is_csv(frame) else f"row {row + 1}"
-    )
+        at = int(wrong.to_numpy().argmax())
+        file, label = frame.attrs.get("file", "The table"), frame.index[at]
+        row = int(label) if isinstance(label, (int, np.integer)) else at
+        place = f"line {line_of(Path(file), row)}" if _is_csv(frame) else f"row {row + 1}"
+        text = _text(frame[name].iloc[at])[:60]
+        raise FileError(f"{file}, {place}, column {name!r}{what.format(text)}")
 
 
 def _is_csv(frame: pd.DataFrame) -> bool:

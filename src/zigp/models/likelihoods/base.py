@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 import equinox as eqx
@@ -90,7 +90,7 @@ class LogAmounts(Amounts):
         """Return the distribution of an amount."""
 
     @abstractmethod
-    def draw_amount(self, keys: PRNGKeyArray, f: Array) -> Array:
+    def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
         """Draw an amount for each value of f, with the first or with both of two keys."""
 
     def predictive(self, signal: Signal, marginals: Marginals) -> Inflated:
@@ -100,9 +100,9 @@ class LogAmounts(Amounts):
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
         gate, latent = gate_and_latent(signal)
         p, f = jax.vmap(gate.value)(values), jax.vmap(latent.value)(values)
-        keys = jax.random.split(key, 3)
-        on = jax.random.uniform(keys[0], p.shape, p.dtype) < p
-        return jnp.where(on, self.draw_amount(keys[1:], f), 0.0)
+        switch, *keys = jax.random.split(key, 3)
+        on = jax.random.uniform(switch, p.shape, p.dtype) < p
+        return jnp.where(on, self.draw_amount(keys, f), 0.0)
 
     def clean(self, signal: Signal, values: Mapping[str, Array]) -> Array:
         gate, latent = gate_and_latent(signal)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import jax
 import jax.numpy as jnp
@@ -51,7 +51,7 @@ class ZeroInflatedCounts(LogAmounts):
     def amount(self, f: Moments) -> Counts:
         return Counts(*log_latent_nodes(f), self.spread)
 
-    def draw_amount(self, keys: PRNGKeyArray, f: Array) -> Array:
+    def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
         rate = jnp.exp(f)
         if self.spread is not None:  # a negative binomial count is Poisson with a gamma rate
             rate = rate / self.spread * jax.random.gamma(keys[0], self.spread, f.shape, f.dtype)

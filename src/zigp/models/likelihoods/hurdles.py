@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -60,7 +62,7 @@ class HurdleLognormal(Hurdle):
         # f is normal, and so is the logarithm of an amount.
         return Exponential(Mixture(jnp.ones(1), f.mean[None], f.var[None] + self.noise))
 
-    def draw_amount(self, keys: PRNGKeyArray, f: Array) -> Array:
+    def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
         return jnp.exp(f + jnp.sqrt(self.noise) * jax.random.normal(keys[0], f.shape, f.dtype))
 
 
@@ -88,5 +90,5 @@ class HurdleGamma(Hurdle):
         weight, mean = log_latent_nodes(f)
         return Gammas(weight, self.shape, self.shape / mean)
 
-    def draw_amount(self, keys: PRNGKeyArray, f: Array) -> Array:
+    def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
         return jnp.exp(f) / self.shape * jax.random.gamma(keys[0], self.shape, f.shape, f.dtype)
