@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class Regressor(JointDraws, RegressorMixin):
+class Regressor(RegressorMixin, JointDraws):
     """The questions that every regressor answers, by its predictive distribution and its draws."""
 
     @abstractmethod
