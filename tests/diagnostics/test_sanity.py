@@ -35,7 +35,7 @@ def test_training_that_was_cut_short():
     ("length", "words"),
     [
         pytest.param(900.0, "hardly varies with column 0", marks=pytest.mark.slow),
-        (0.01, "varies with column 0 faster than can be"),
+        (0.01, "varies with column 0 faster than the inducing"),
     ],
 )
 def test_length_scales_beyond_the_data_or_below_their_spacing(length, words):

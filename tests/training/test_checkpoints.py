@@ -1,13 +1,9 @@
-"""Checkpoints: what was interrupted goes on to the same bits, and no file is ever half of one."""
+"""Checkpoints: interrupted training resumes to the same bits, and no file is ever half of one."""
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,40 +11,35 @@ from types import SimpleNamespace
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pandas as pd
 import pytest
-from fuzz.running import in_process
-from safetensors import safe_open
-from test_objective import masked, random_zigp
+from models_by_hand import assert_same, masked, random_zigp
 
-from zigp import HurdleGPRegressor, ZeroInflatedGPRegressor, load, open_stream
 from zigp.models.objective import objective
+from zigp.runtime.session import session
 from zigp.training import (
     Checkpoints,
     InterruptedFitError,
-    Settings,
+    TrainingSettings,
     checkpoints,
-    discard,
+    hold_checkpoints,
     locks,
     loop,
     train,
     train_restarts,
 )
 from zigp.training.locks import LOCK, locked
-from zigp.training.loop import _Training
+from zigp.training.loop import Training
 from zigp.training.steps import State, Summit
 from zigp.training.watching import highest
 
-ZIGP = Path(sys.executable).with_name("zigp")
-
-
-def same(a, b) -> None:
-    for one, other in zip(jax.tree.leaves(a), jax.tree.leaves(b), strict=True):
-        np.testing.assert_array_equal(one, other)
+with session():
+    MODEL, ROWS = random_zigp(0), masked(0)[1]
+SHORT = TrainingSettings(steps=130, tol=0.0)
+ALWAYS = 1e-9  # seconds between checkpoints: one after every chunk
 
 
 def stop_at(step: int):
-    """A viewer of progress that presses Ctrl-C."""
+    """Return a callback for progress that presses Ctrl-C."""
 
     def watch(progress):
         if progress.step == step:
@@ -57,199 +48,104 @@ def stop_at(step: int):
     return watch
 
 
-SETTINGS = {
-    "adam": Settings(steps=130, tol=0.0),
-    "natural": Settings(steps=130, tol=0.0, method="natural"),
-    "minibatches": Settings(steps=130, tol=0.0, batch_size=5),
-}
+def interrupted(
+    folder: Path, step: int, settings=SHORT, models=(MODEL,), data=ROWS, **options
+) -> InterruptedFitError:
+    """Train with checkpoints until Ctrl-C at a step."""
+    kept = Checkpoints(folder, **options)
+    with pytest.raises(InterruptedFitError) as stopped:
+        train_restarts(models, data, settings, stop_at(step), checkpoints=kept)
+    return stopped.value
+
+
+def resumed(folder: Path, settings=SHORT, models=(MODEL,), data=ROWS, show=None):
+    """Train to the end from the checkpoints in a folder."""
+    kept = Checkpoints(folder, resume=True)
+    return train_restarts(models, data, settings, show, checkpoints=kept)
+
+
+def steps_of(folder: Path) -> list[int]:
+    """Return the steps of the checkpoints in a folder, the newest first."""
+    return [int(path.name[5:14]) for path in Checkpoints(folder, resume=True).paths()]
 
 
 @pytest.mark.parametrize(
-    "name", ["adam", *(pytest.param(n, marks=pytest.mark.slow) for n in ("natural", "minibatches"))]
+    ("settings", "seeds", "step"),
+    [
+        pytest.param(SHORT, [0], 50, id="adam"),
+        *(
+            pytest.param(settings, seeds, step, id=name, marks=pytest.mark.slow)
+            for name, settings, seeds, step in (
+                ("natural", replace(SHORT, method="natural"), [0], 50),
+                ("minibatches", replace(SHORT, batch_size=5), [0], 50),
+                ("restarts", SHORT, [0, 1], 100),
+            )
+        ),
+    ],
 )
-def test_an_interrupted_fit_goes_on_to_the_same_bits(name, tmp_path):
-    settings, data = SETTINGS[name], masked(0)[1]
-    whole = train(random_zigp(0), data, settings)
-    with pytest.raises(InterruptedFitError, match="step 50 of 130") as stopped:
-        train(random_zigp(0), data, settings, stop_at(50), checkpoints=Checkpoints(tmp_path))
-    np.testing.assert_array_equal(stopped.value.fits[0].bounds, whole.bounds[:50])
-    going_on = Checkpoints(tmp_path, resume=True)
-    again = train(random_zigp(0), data, settings, checkpoints=going_on)
-    same(again.model, whole.model)
-    np.testing.assert_array_equal(again.bounds, whole.bounds)
+def test_an_interrupted_fit_resumes_to_the_same_bits(settings, seeds, step, tmp_path):
+    models = [random_zigp(seed) for seed in seeds]
+    whole = train_restarts(models, ROWS, settings)
+    stopped = interrupted(tmp_path, step, settings, models)
+    assert f"at step {step} of 130. Fit again with resume=True to go on from" in str(stopped)
+    again = resumed(tmp_path, settings, models)
+    for before, one, other in zip(stopped.fits, again, whole, strict=True):
+        np.testing.assert_array_equal(before.bounds, other.bounds[:step])
+        assert_same((one.model, one.bounds), (other.model, other.bounds))
 
 
 @pytest.mark.slow
-def test_who_interrupts_is_handed_the_highest_point_and_told_how_to_go_on(tmp_path):
-    """A step that lowers the bound is taken back by the next one, which never comes."""
-    data = masked(0)[1]
-    settings = Settings(steps=6, chunk=2, tol=0.0, method="natural", learning_rate=1.0)
-    whole = train(random_zigp(0), data, settings)
-    with pytest.raises(InterruptedFitError, match=f"resume=True to go on .* {tmp_path}") as stopped:
-        train(random_zigp(0), data, settings, stop_at(2), checkpoints=Checkpoints(tmp_path))
-    (fit,) = stopped.value.fits
-    going_on = Checkpoints(tmp_path, resume=True)
-    start = _Training(random_zigp(0), data, settings, None, None, going_on)
-    assert objective(start.state.model, data) < fit.bounds.max() - 1.0
-    assert objective(fit.model, data) == pytest.approx(fit.bounds.max(), rel=1e-12)
-    same(train(random_zigp(0), data, settings, checkpoints=going_on).model, whole.model)
+def test_an_interrupted_fit_returns_the_highest_point(tmp_path):
+    """The next step, which is never taken, would undo a step that lowered the bound."""
+    settings = TrainingSettings(steps=6, chunk=2, tol=0.0, method="natural", learning_rate=1.0)
+    (fit,) = interrupted(tmp_path, 2, settings).fits
+    kept = Checkpoints(tmp_path, resume=True)
+    last = Training([MODEL], ROWS, settings, None, kept).state.model
+    assert objective(jax.tree.map(lambda leaf: leaf[0], last), ROWS) < fit.bounds.max() - 1.0
+    assert objective(fit.model, ROWS) == pytest.approx(fit.bounds.max(), rel=1e-12)
+    assert_same(resumed(tmp_path, settings)[0].model, train(MODEL, ROWS, settings).model)
 
 
-def test_of_each_restart_the_highest_point_is_handed_over():
+def test_each_restart_returns_its_highest_point():
     two, none = jnp.zeros(2), jnp.asarray(0)
     summit = Summit(jnp.array([1.0, 2.0]), jnp.array([5.0, 5.0]), two, two)
     state = State(jnp.array([3.0, 4.0]), two, none, two, jnp.array([4.9, 5.1]), None, summit)
-    assert highest(state, restarts=2).tolist() == [1.0, 4.0]
+    assert highest(state).tolist() == [1.0, 4.0]
 
 
-def test_who_interrupts_without_checkpoints_is_told_no_way_to_go_on():
+def test_an_interruption_without_checkpoints_advises_nothing():
     with pytest.raises(InterruptedFitError, match=r"^interrupted at step 50 of 130$"):
-        train(random_zigp(0), masked(0)[1], SETTINGS["adam"], stop_at(50))
-
-
-@pytest.mark.slow
-def test_restarts_go_on_too(tmp_path):
-    models, data, settings = [random_zigp(i) for i in range(2)], masked(1)[0], SETTINGS["adam"]
-    whole = train_restarts(models, data, settings)
-    with pytest.raises(InterruptedFitError):
-        train_restarts(models, data, settings, stop_at(100), checkpoints=Checkpoints(tmp_path))
-    again = train_restarts(models, data, settings, checkpoints=Checkpoints(tmp_path, resume=True))
-    for one, other in zip(again, whole, strict=True):
-        same(one.model, other.model)
-
-
-@pytest.mark.slow
-def test_a_stream_goes_on_where_it_was(tmp_path):
-    rng = np.random.default_rng(0)
-    x = rng.uniform(0, 10, 2048)
-    y = np.where(np.sin(x) > 0, 2.0, 0.0) + rng.normal(0, 0.05, 2048)
-    pd.DataFrame({"x": x, "y": y}).to_parquet(tmp_path / "rows.parquet", row_group_size=128)
-    stream = open_stream(tmp_path / "rows.parquet", target="y", rows_per_block=512)
-    settings = {"n_inducing": 10, "batch_size": 128, "steps": 44}
-    whole = ZeroInflatedGPRegressor(**settings).fit_stream(stream)
-    stopped = ZeroInflatedGPRegressor(**settings, checkpoint=tmp_path / "kept", verbose=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zigp.estimators.fitting.progress_bar", _shown(stop_at(24)))
-        with pytest.raises(InterruptedFitError):
-            stopped.fit_stream(stream)
-    assert stopped.n_iter_ == 24  # what was learned so far can be used
-    again = stopped.set_params(resume=True, verbose=False).fit_stream(stream)
-    same(again.model_, whole.model_)
-    assert not (tmp_path / "kept").exists()  # nothing is left once it is done
-
-
-@pytest.mark.parametrize("outside", [False, True])
-def test_a_stream_whose_contents_changed_is_another_fit(outside, tmp_path, monkeypatch):
-    """In the sample, or, where that is small, elsewhere: footers tell."""
-    if outside:
-        monkeypatch.setattr("zigp.estimators.fitting._SAMPLE", 64)
-    x, y = np.linspace(0, 10, 512), np.tile([0.0, 2.0], 256)
-
-    def opened(values):
-        table = pd.DataFrame({"x": x, "y": values})
-        table.to_parquet(tmp_path / "rows.parquet", row_group_size=128)
-        return open_stream(tmp_path / "rows.parquet", target="y", rows_per_block=128)
-
-    model = ZeroInflatedGPRegressor(
-        n_inducing=5, batch_size=64, steps=8, checkpoint=tmp_path / "kept", verbose=True
-    )
-    monkeypatch.setattr("zigp.estimators.fitting.progress_bar", _shown(stop_at(4)))
-    stream = opened(y)
-    with pytest.raises(InterruptedFitError):
-        model.fit_stream(stream)
-    changed = y[::-1].copy()  # of the same mean and spread
-    if outside:
-        changed = y.copy()
-        changed[np.flatnonzero(~np.isin(x, stream.sample(64, model.seed_)[0]["x"]))[0]] = 3.0
-    model.set_params(resume=True)
-    with pytest.raises(ValueError, match="of another fit"):
-        model.fit_stream(opened(changed))
-
-
-def _shown(watch):
-    from contextlib import contextmanager
-
-    @contextmanager
-    def bar(title):
-        yield watch
-
-    return bar
+        train(MODEL, ROWS, SHORT, stop_at(50))
 
 
 def test_two_checkpoints_are_kept_and_the_newest_is_taken(tmp_path):
-    kept = Checkpoints(tmp_path, steps=1)
-    with pytest.raises(InterruptedFitError):
-        train(
-            random_zigp(0),
-            masked(0)[0],
-            Settings(steps=400, tol=0.0),
-            stop_at(300),
-            checkpoints=kept,
-        )
-    assert [path.name for path in kept.found()] == [
-        "step-000000300.checkpoint",
-        "step-000000250.checkpoint",
-    ]
-    size = sum(path.stat().st_size for path in kept.found())
-    parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(random_zigp(0)))
+    settings = TrainingSettings(steps=400, tol=0.0)
+    interrupted(tmp_path, 300, settings, seconds=ALWAYS)
+    assert steps_of(tmp_path) == [300, 250]
+    size = sum(path.stat().st_size for path in tmp_path.iterdir())
+    parameters = sum(np.size(leaf) for leaf in jax.tree.leaves(MODEL))
     assert size < 2 * (3 * 8 * parameters + 16 * 400 + 20_000)
 
 
-class Kept(Checkpoints):
-    """Those that remember when they were written."""
-
-    def save(self, step, state, record):
-        self.when = [*getattr(self, "when", []), step]
-        super().save(step, state, record)
-
-
-@pytest.mark.parametrize(
-    ("how_often", "when"),
-    [
-        ({"steps": 50}, [50, 100, 150, 200, 250, 300, 300]),
-        ({"steps": 120}, [150, 300, 300]),  # at the ends of chunks
-        ({"seconds": 20.0}, [100, 200, 300, 300]),  # of a clock that goes on by 10 a chunk
-        ({"seconds": 25.0}, [150, 300, 300]),
-        ({"seconds": np.inf}, [300]),
-        ({"seconds": 1e-9, "steps": 200}, [200, 300]),
-    ],
-)
-def test_checkpoints_are_as_far_apart_as_was_asked_for(how_often, when, tmp_path, monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(checkpoints, "time", SimpleNamespace(monotonic=lambda: now[0]))
-
-    def chunk(self, count, start):
-        now[0] += 10.0
-        log = self.log
-        paths, clock = [*log.bounds, np.zeros((1, count))], [*log.clock, np.zeros(count)]
-        self.log = replace(log, done=log.done + count, bounds=paths, clock=clock)
-
-    monkeypatch.setattr(_Training, "_next_chunk", chunk)
-    kept = Kept(tmp_path, **how_often)
-    train(random_zigp(0), masked(0)[0], Settings(steps=300, tol=0.0), checkpoints=kept)
-    assert kept.when == when
+def test_checkpoints_are_as_far_apart_as_the_setting_says(tmp_path, monkeypatch):
+    clock = SimpleNamespace(monotonic=lambda: clock.now, now=0.0)
+    monkeypatch.setattr(checkpoints, "time", clock)
+    kept, never = Checkpoints(tmp_path, seconds=20.0), Checkpoints(tmp_path, seconds=np.inf)
+    written = []
+    for step in range(50, 350, 50):
+        clock.now += 10.0
+        if kept.due():
+            kept.save(step, MODEL, {})
+            written.append(step)
+    assert written == [100, 200, 300]
+    assert not never.due()
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"checkpoint_seconds": np.nan}, "checkpoint_seconds must be a number above 0, not nan"),
-        ({"checkpoint_seconds": "5"}, "checkpoint_seconds must be a number above 0, not '5'"),
-        ({"checkpoint_seconds": -1}, "checkpoint_seconds must be a number above 0, not -1"),
-        ({"checkpoint": None, "resume": True}, "give checkpoint too"),
-        ({"random_state": None}, "Checkpoints require an integer random_state"),
-        ({"random_state": np.random.RandomState(0)}, "give a number"),
-    ],
-)
-def test_impossible_ways_of_keeping_checkpoints_are_named(settings, message, tmp_path):
-    model = HurdleGPRegressor(steps=1, n_inducing=3, checkpoint=tmp_path / "kept")
-    with pytest.raises(ValueError, match=message):
-        model.set_params(**settings).fit(X, Y)
-    assert not (tmp_path / "kept").exists()
+# -- damage and disks ----------------------------------------------------------------------------
 
 
 def flipped(at):
-    """Damage at a byte that is found in the content."""
+    """Return damage to the byte that is found in the content."""
 
     def damage(raw: bytes) -> bytes:
         place = at(raw)
@@ -270,199 +166,238 @@ DAMAGE = {
     "a bit of the digest": flipped(lambda raw: raw.index(b"digest") + 15),
     "nothing left": lambda raw: b"",
 }
+LONGER = TrainingSettings(steps=200, tol=0.0)
 
 
 @pytest.fixture(scope="module")
-def interrupted(tmp_path_factory) -> Path:
-    """Two checkpoints of a fit, after 100 and 150 of 200 steps."""
+def at_150(tmp_path_factory) -> Path:
+    """Return a folder with the checkpoints of a fit after 100 and 150 of 200 steps."""
     folder = tmp_path_factory.mktemp("interrupted")
-    kept = Checkpoints(folder, steps=1)
-    with jax.enable_x64(True), pytest.raises(InterruptedFitError):
-        train(random_zigp(0), masked(0)[0], TWO_HUNDRED, stop_at(150), checkpoints=kept)
+    with jax.enable_x64(True):
+        interrupted(folder, 150, LONGER, seconds=ALWAYS)
     return folder
 
 
-TWO_HUNDRED = Settings(steps=200, tol=0.0)
+@pytest.fixture
+def kept(at_150, tmp_path) -> Path:
+    """Return a copy of that folder."""
+    return shutil.copytree(at_150, tmp_path / "kept")
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, interrupted, tmp_path):
-    data, folder = masked(0)[0], tmp_path / "kept"
-    shutil.copytree(interrupted, folder)
-    kept, steps = Checkpoints(folder, resume=True), []
-    newest, before = kept.found()
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(damage, kept):
+    newest, steps = max(kept.iterdir()), []
     newest.write_bytes(DAMAGE[damage](newest.read_bytes()))
-    again = train(
-        random_zigp(0), data, TWO_HUNDRED, lambda p: steps.append(p.step), checkpoints=kept
-    )
+    (again,) = resumed(kept, LONGER, show=lambda progress: steps.append(progress.step))
     assert steps == [150, 200]
-    same(again.model, train(random_zigp(0), data, TWO_HUNDRED).model)
-    assert [path.name[5:14] for path in kept.found()] == ["000000200", before.name[5:14]]
+    assert_same(again.model, train(MODEL, ROWS, LONGER).model)
+    assert steps_of(kept) == [200, 100]
 
 
 @pytest.mark.parametrize("stop", [pytest.param(100, marks=pytest.mark.slow), 200])
-def test_where_all_checkpoints_are_damaged_training_starts_anew_and_says_so(
-    stop, interrupted, tmp_path
-):
-    data, folder = masked(0)[0], tmp_path / "kept"
-    shutil.copytree(interrupted, folder)
-    kept, steps = Checkpoints(folder, resume=True, steps=1), []
-    for path in kept.found():
+def test_where_all_checkpoints_are_damaged_training_starts_anew_and_says_so(stop, kept):
+    for path in kept.iterdir():
         path.write_bytes(DAMAGE["a bit of the fingerprint"](path.read_bytes()))
-    with (
-        pytest.warns(UserWarning, match="all are damaged: training starts from its beginning"),
-        pytest.raises(InterruptedFitError),
-    ):
-        train(random_zigp(0), data, TWO_HUNDRED, stop_at(stop), checkpoints=kept)
-    again = train(
-        random_zigp(0), data, TWO_HUNDRED, lambda p: steps.append(p.step),
-        checkpoints=Checkpoints(folder, resume=True),
-    )  # fmt: skip
-    assert steps == list(range(stop + 50, 250, 50))  # the damaged ones are not in the way
-    same(again.model, train(random_zigp(0), data, TWO_HUNDRED).model)
+    with pytest.warns(UserWarning, match="all are damaged: training starts from its beginning"):
+        interrupted(kept, stop, LONGER, resume=True, seconds=ALWAYS)
+    assert steps_of(kept) == [stop, stop - 50]  # the damaged ones are not in the way
+    assert_same(resumed(kept, LONGER)[0].model, train(MODEL, ROWS, LONGER).model)
 
 
-def test_a_checkpoint_that_cannot_be_read_now_is_not_taken_for_damaged(
-    interrupted, tmp_path, monkeypatch
-):
-    """A disk that fails for a moment: nothing starts anew, nothing is removed."""
-    folder = tmp_path / "kept"
-    shutil.copytree(interrupted, folder)
+def test_a_checkpoint_that_cannot_be_read_now_is_not_taken_for_damaged(kept, monkeypatch):
+    """If a disk fails for a moment, nothing starts anew and nothing is removed."""
 
     def failing(*_: object, **__: object) -> None:
         raise OSError(5, "Input/output error")
 
-    kept = Checkpoints(folder, resume=True)
     monkeypatch.setattr(checkpoints, "safe_open", failing)
     with pytest.raises(OSError, match="Input/output error"):
-        train(random_zigp(0), masked(0)[0], TWO_HUNDRED, checkpoints=kept)
-    assert len(kept.found()) == 2
+        resumed(kept, LONGER)
+    assert steps_of(kept) == [150, 100]
 
 
-def test_processes_that_see_different_checkpoints_do_not_go_on(interrupted, tmp_path, monkeypatch):
-    shutil.copytree(interrupted, tmp_path / "kept")
-    kept = Checkpoints(tmp_path / "kept", resume=True)
-    monkeypatch.setattr(_Training, "_agreed", lambda self, value: max(value, 0))  # another has none
-    with pytest.raises(ValueError, match=r"different checkpoints .* goes on from step 150"):
-        train(random_zigp(0), masked(0)[0], TWO_HUNDRED, checkpoints=kept)
+@pytest.fixture
+def full_disk(monkeypatch):
+    """Have no room for the second half of the checkpoint of step 100."""
+    written = Path.write_bytes
+
+    def full(path, content):
+        if "000000100" not in path.name:
+            return written(path, content)
+        written(path, content[: len(content) // 2])
+        raise OSError(28, "No space left on device", str(path))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
 
 
-def test_checkpoints_of_another_fit_are_refused(tmp_path):
-    with pytest.raises(InterruptedFitError):
-        train(
-            random_zigp(0),
-            masked(0)[0],
-            SETTINGS["adam"],
-            stop_at(50),
-            checkpoints=Checkpoints(tmp_path),
-        )
+def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path, full_disk, monkeypatch):
+    with pytest.raises(OSError, match="No space left"):
+        train(MODEL, ROWS, LONGER, checkpoints=Checkpoints(tmp_path, seconds=ALWAYS))
+    assert [path.name for path in tmp_path.iterdir()] == ["step-000000050.checkpoint"]
+    monkeypatch.undo()
+    assert_same(resumed(tmp_path, LONGER)[0].model, train(MODEL, ROWS, LONGER).model)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "before"),
+    [(ALWAYS, "the one before is step-000000050"), (300.0, "there is none before")],
+)
+def test_ctrl_c_with_the_disk_full_hands_over_what_was_learned(
+    seconds, before, tmp_path, full_disk
+):
+    stopped = interrupted(tmp_path / "kept", 100, LONGER, seconds=seconds)
+    reason = "step 100 of 200; its checkpoint could not be written (No space left on device), "
+    assert reason + before in str(stopped)
+    assert len(stopped.fits[0].bounds) == 100
+
+
+def test_half_written_files_of_a_killed_fit_are_never_read_and_are_removed(kept):
+    half = kept / ".step-000000160.checkpoint.123.abcd.part"
+    half.write_bytes(max(kept.iterdir()).read_bytes()[:99])
+    (kept / LOCK).touch()  # of a process that no longer exists
+    assert steps_of(kept) == [150, 100]
+    assert_same(resumed(kept, LONGER)[0].model, train(MODEL, ROWS, LONGER).model)
+    assert not half.exists()
+    Checkpoints(kept, resume=True).clear()
+    assert not kept.exists()
+
+
+# -- fits that differ, and fits at the same time ---------------------------------------------------
+
+
+def test_processes_that_see_different_checkpoints_do_not_go_on(kept, monkeypatch):
+    monkeypatch.setattr(Training, "_agreed", lambda self, value: max(value, 0))  # another has none
+    with pytest.raises(ValueError, match=r"different checkpoints .* resumes at step 150"):
+        resumed(kept, LONGER)
+
+
+def test_checkpoints_of_another_fit_are_refused(kept):
     with pytest.raises(ValueError, match="go on from them with resume"):
-        Checkpoints(tmp_path)
-    for model, data in ((random_zigp(1), masked(0)[0]), (random_zigp(0), masked(1)[0])):
+        Checkpoints(kept)
+    for model, data in ((random_zigp(1), ROWS), (MODEL, masked(1)[1])):
         with pytest.raises(ValueError, match="of another fit"):
-            train(model, data, SETTINGS["adam"], checkpoints=Checkpoints(tmp_path, resume=True))
+            resumed(kept, LONGER, [model], data)
 
 
-def test_a_schedule_that_is_a_function_is_known_again_by_what_it_returns():
-    """In a new process it lies elsewhere in memory, and its name says nothing of what it does."""
+def test_a_schedule_that_is_a_function_is_identified_by_its_values():
+    """In another process it has another address, and its name does not say what it does."""
 
     def slower(start):
         return lambda done: start * (1.0 - done)
 
-    described = [Settings(schedule=slower(start)).described() for start in (1.0, 1.0, 2.0)]
-    assert described[0] == described[1] != described[2]
-    assert Settings().described() != Settings(schedule="constant").described()
-
-
-def test_a_full_disk_leaves_the_checkpoint_before_as_it_was(tmp_path, monkeypatch):
-    kept = Checkpoints(tmp_path, steps=1)
-    written = Path.write_bytes
-
-    def full(path, content):
-        if "000000100" in path.name:
-            written(path, content[: len(content) // 2])
-            raise OSError(28, "No space left on device", str(path))
-        return written(path, content)
-
-    monkeypatch.setattr(Path, "write_bytes", full)
-    with pytest.raises(OSError, match="No space left"):
-        train(random_zigp(0), masked(0)[0], Settings(steps=200, tol=0.0), checkpoints=kept)
-    assert [path.name for path in tmp_path.iterdir()] == ["step-000000050.checkpoint"]
-    monkeypatch.undo()
-    data = masked(0)[0]
-    again = train(
-        random_zigp(0),
-        data,
-        Settings(steps=200, tol=0.0),
-        checkpoints=Checkpoints(tmp_path, resume=True),
+    first, same, other = (
+        TrainingSettings(schedule=slower(start)).described() for start in (1.0, 1.0, 2.0)
     )
-    same(again.model, train(random_zigp(0), data, Settings(steps=200, tol=0.0)).model)
+    assert first == same != other
+    assert TrainingSettings().described() != TrainingSettings(schedule="constant").described()
 
 
-@pytest.mark.parametrize(
-    ("steps", "before"), [(1, "the one before is step-000000050"), (None, "there is none before")]
-)
-def test_ctrl_c_with_the_disk_full_hands_over_what_was_learned(
-    steps, before, tmp_path, monkeypatch
-):
-    written = Path.write_bytes
+def test_two_fits_do_not_share_a_folder(tmp_path):
+    folder = tmp_path / "kept"
+    with (
+        Checkpoints(folder).alone(),
+        pytest.raises(ValueError, match="Another fit is running"),
+    ):
+        train(MODEL, ROWS, SHORT, checkpoints=Checkpoints(folder))
+    assert not folder.exists()
 
-    def full(path, content):
-        if "000000100" in path.name:
-            raise OSError(28, "No space left on device", str(path))
-        return written(path, content)
 
-    monkeypatch.setattr(Path, "write_bytes", full)
-    kept = Checkpoints(tmp_path / "kept", steps=steps)
-    said = rf"step 100 of 200; its checkpoint could not be written \(No space.*\), {before}"
-    with pytest.raises(InterruptedFitError, match=said) as stopped:
-        train(random_zigp(0), masked(0)[0], TWO_HUNDRED, stop_at(100), checkpoints=kept)
-    assert len(stopped.value.fits[0].bounds) == 100
+def test_a_finished_fit_leaves_what_another_fit_has_begun_to_use(kept):
+    """After the end of a fit and before its model is saved another can start, with resume."""
+    finished = Checkpoints(kept, resume=True)
+    with Checkpoints(kept, resume=True).alone():
+        finished.clear()
+        assert steps_of(kept) == [150, 100]
+    for _ in range(2):  # the second time as after a fit so short that it wrote none
+        finished.clear()
+        assert not kept.exists()
+
+
+@pytest.mark.parametrize("replace", [False, True])
+def test_held_checkpoints_are_removed_once_the_block_has_succeeded(replace, at_150, tmp_path):
+    kept = tmp_path / "kept"
+    parts = [shutil.copytree(at_150, kept / name) for name in ("first", "second")]
+    for error in (OSError, None):
+        try:
+            with hold_checkpoints(kept, replace=replace), hold_checkpoints(kept):
+                finished = [Checkpoints(part, resume=True) for part in parts]
+                assert any(steps_of(part) for part in parts) != replace
+                finished[0].save(200, MODEL, {})
+                finished[0].clear()
+                if error is not None:
+                    raise error
+        except OSError:
+            assert 200 in steps_of(parts[0])
+    assert steps_of(parts[0]) == []
+    assert kept.exists() != replace  # those of the second are not finished
+
+
+def test_a_file_that_is_not_ours_stays_where_it_is(tmp_path):
+    for name in ("lock", ".lock", ".step-of-mine.part", "notes"):
+        (tmp_path / name).write_text("mine")
+    before = sorted(tmp_path.iterdir())
+    with Checkpoints(tmp_path).alone():
+        assert len(list(tmp_path.iterdir())) == len(before) + 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_lock_that_was_removed_meanwhile_is_none(tmp_path, monkeypatch):
+    """After it is opened and before it is locked, the fit that had it ends and removes it."""
+    folder, lock, opened = tmp_path / "kept", locks._lock, []
+
+    def late(file):
+        opened.append(file)
+        lock(file)
+        if len(opened) == 1:
+            (folder / LOCK).unlink()
+            folder.rmdir()
+
+    monkeypatch.setattr(locks, "_lock", late)
+    with locked(folder):
+        assert len(opened) == 2
+        with pytest.raises(ValueError, match="Another fit is running"), locked(folder):
+            pass
+        assert (folder / LOCK).exists()
+    assert not folder.exists()
+
+
+# -- the end of training ---------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["adam", "minibatches"])
-def test_a_fit_that_was_killed_after_its_last_step_ends_where_it_had_ended(name, tmp_path):
+@pytest.mark.parametrize("batch_size", [None, 5], ids=["adam", "minibatches"])
+def test_a_fit_that_was_killed_after_its_last_step_ends_where_it_had_ended(batch_size, tmp_path):
     """The bound has settled in the checkpoint: another chunk would give other bits."""
-    settings, data = replace(SETTINGS[name], steps=5000, tol=0.5), masked(0)[1]
-    whole = train(random_zigp(0), data, settings, checkpoints=Checkpoints(tmp_path))
+    settings = replace(SHORT, steps=5000, tol=0.5, batch_size=batch_size)
+    whole = train(MODEL, ROWS, settings, checkpoints=Checkpoints(tmp_path))
     assert "settled" in whole.stopped
-    again = train(random_zigp(0), data, settings, checkpoints=Checkpoints(tmp_path, resume=True))
-    same(again.model, whole.model)
+    (again,) = resumed(tmp_path, settings)
+    assert_same((again.model, again.bounds), (whole.model, whole.bounds))
     assert again.stopped == whole.stopped
-    more = replace(settings, tol=0.0, steps=settings.steps)
-    watched = pytest.raises(InterruptedFitError, match=f"step {len(whole.bounds) + 50} of")
-    with watched:  # who asks for more gets it
-        train(
-            random_zigp(0),
-            data,
-            more,
-            stop_at(len(whole.bounds) + 50),
-            checkpoints=Checkpoints(tmp_path, resume=True),
-        )
+    more = len(whole.bounds) + 50  # with a smaller tolerance
+    stopped = interrupted(tmp_path, more, replace(settings, tol=0.0), resume=True)
+    assert f"step {more} of" in str(stopped)
 
 
 def lines_of(*functions) -> list[tuple[object, int]]:
-    """Every line of some functions, as a tracer sees it."""
-    found = {}
-    for function in functions:
-        code = function.__code__
-        for _, _, line in code.co_lines():
-            if line is not None and line > code.co_firstlineno:
-                found[code, line] = None
-    return list(found)
-
-
-LINES = lines_of(_Training._next_chunk, _Training._to_the_end, _Training._chunk)
+    """Return every line of some functions, as a tracer sees it."""
+    codes = [function.__code__ for function in functions]
+    lines = {
+        (code, line): None
+        for code in codes
+        for _, _, line in code.co_lines()
+        if line is not None and line > code.co_firstlineno
+    }
+    return list(lines)
 
 
 @pytest.mark.slow
 def test_ctrl_c_at_any_line_of_the_loop_goes_on_to_the_same_bits(tmp_path):
-    """The model and what is told of it never part: each line is interrupted at its second visit."""
-    settings, data = replace(SETTINGS["minibatches"], steps=150), masked(0)[1]
-    whole = train(random_zigp(0), data, settings)
-    interrupted = 0
-    for number, (code, line) in enumerate(LINES):
+    """The model and its history never differ: each line is interrupted at its second visit."""
+    settings = replace(SHORT, steps=150, batch_size=5)
+    whole, count = train(MODEL, ROWS, settings), 0
+    lines = lines_of(Training.next_chunk, Training._to_the_end, Training._chunk)
+    for number, (code, line) in enumerate(lines):
         visits = 0
 
         def trace(frame, event, _, code=code, line=line):
@@ -478,407 +413,39 @@ def test_ctrl_c_at_any_line_of_the_loop_goes_on_to_the_same_bits(tmp_path):
         folder, before = tmp_path / str(number), sys.gettrace()
         sys.settrace(trace)
         try:
-            train(random_zigp(0), data, settings, checkpoints=Checkpoints(folder))
+            train(MODEL, ROWS, settings, checkpoints=Checkpoints(folder))
         except InterruptedFitError as stopped:
-            interrupted += 1
+            count += 1
             bounds = stopped.fits[0].bounds
             np.testing.assert_array_equal(bounds, whole.bounds[: len(bounds)])
         finally:
             sys.settrace(before)
-        going_on = Checkpoints(folder, resume=True)
-        again = train(random_zigp(0), data, settings, checkpoints=going_on)
-        same(again.model, whole.model)
-        np.testing.assert_array_equal(again.bounds, whole.bounds)
-    assert interrupted > 25
+        (again,) = resumed(folder, settings)
+        assert_same((again.model, again.bounds), (whole.model, whole.bounds))
+    assert count > 25
 
 
-def test_what_a_kill_left_half_written_is_never_read_and_goes(tmp_path):
-    settings, data = SETTINGS["adam"], masked(0)[1]
-    with pytest.raises(InterruptedFitError):
-        train(random_zigp(0), data, settings, stop_at(100), checkpoints=Checkpoints(tmp_path))
-    (whole,) = Checkpoints(tmp_path, resume=True).found()
-    half = tmp_path / ".step-000000130.checkpoint.123.abcd.part"
-    half.write_bytes(whole.read_bytes()[:99])
-    (tmp_path / LOCK).touch()  # of a process that is no more
-    kept = Checkpoints(tmp_path, resume=True)
-    assert kept.found() == [whole]
-    again = train(random_zigp(0), data, settings, checkpoints=kept)
-    same(again.model, train(random_zigp(0), data, settings).model)
-    assert not half.exists()
-    kept.clear()
-    assert not tmp_path.exists()
-
-
-def test_two_fits_do_not_share_a_folder(tmp_path):
-    folder = tmp_path / "kept"
-    with (
-        Checkpoints(folder).alone(),
-        pytest.raises(ValueError, match="Another fit is running"),
-    ):
-        train(random_zigp(0), masked(0)[1], SETTINGS["adam"], checkpoints=Checkpoints(folder))
-    assert not folder.exists()
-
-
-def test_who_is_done_leaves_what_another_fit_has_begun_to_use(interrupted, tmp_path):
-    """Between the end of one and its saving another can start, with resume."""
-    folder = tmp_path / "kept"
-    shutil.copytree(interrupted, folder)
-    done = Checkpoints(folder, resume=True)
-    with Checkpoints(folder, resume=True).alone():
-        done.clear()
-        assert len(done.found()) == 2
-    done.clear()
-    assert not folder.exists()
-    done.clear()  # of a fit so short that it wrote none
-    assert not folder.exists()
-
-
-def test_a_file_that_is_not_ours_stays_where_it_is(tmp_path):
-    for name in ("lock", ".lock", ".step-of-mine.part", "notes"):
-        (tmp_path / name).write_text("mine")
-    before = sorted(tmp_path.iterdir())
-    with Checkpoints(tmp_path).alone():
-        assert len(list(tmp_path.iterdir())) == len(before) + 1
-    assert sorted(tmp_path.iterdir()) == before
-
-
-def test_a_lock_that_was_removed_meanwhile_is_none(tmp_path, monkeypatch):
-    """Between its opening and its locking the fit that had it ends, and takes it and the folder."""
-    folder, taken, opened = tmp_path / "kept", locks._lock, []
-
-    def late(file):
-        opened.append(file)
-        taken(file)
-        if len(opened) == 1:
-            (folder / LOCK).unlink()
-            folder.rmdir()
-
-    monkeypatch.setattr(locks, "_lock", late)
-    with locked(folder):
-        assert len(opened) == 2
-        with pytest.raises(ValueError, match="Another fit is running"), locked(folder):
-            pass
-        assert (folder / LOCK).exists()
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize("part", [".", "regressor"])
-def test_force_beside_a_running_fit_leaves_it_what_it_has(part, tmp_path):
-    """Of a hurdle one part is trained, but the checkpoints of both are needed."""
-    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
-    folder = tmp_path / "rain.zigp.checkpoint"
-    (folder / "classifier").mkdir(parents=True)
-    left = folder / "classifier" / "step-000000050.checkpoint"
-    left.write_text("of the fit that runs")
-    words = ["fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--force"]
-    with locked(folder / part):
-        answer = in_process(words, tmp_path)
-        assert answer.code == 1
-        assert "Another fit is running that keeps its checkpoints in" in answer.said
-        assert left.exists()
-    discard(folder)
-    assert not left.exists()
-
-
-def test_force_loses_nothing_where_the_command_is_wrong(tmp_path):
-    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
-    left = tmp_path / "rain.zigp.checkpoint" / "step-000000050.checkpoint"
-    left.parent.mkdir()
-    left.write_text("of last night")
-    words = ["fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--force"]
-    typed = [[*words, *more] for more in (["--inputs", "z"], ["--gate-inputs", "z"])]
-    for wrong in (["fit", "rian.csv", *words[2:]], *typed, [*words, "--likelihood", "zip"]):
-        assert in_process(wrong, tmp_path).code != 0
-        assert left.exists()
-
-
-def test_the_model_is_saved_before_anything_is_said_of_it(tmp_path, monkeypatch):
-    """Whoever read what it prints may be gone."""
-    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
-    words = ["fit", "rain.csv", "--target", "y", "--inducing", "6", "--steps", "100", "--quiet"]
-
-    def gone(*_: object) -> None:
-        raise OSError(5, "Input/output error")
-
-    monkeypatch.setattr("zigp.cli.fit._summary", gone)
-    in_process([*words, "--out", "rain.zigp"], tmp_path)
-    assert load(tmp_path / "rain.zigp").n_iter_ == 100
-
-
-def test_a_fit_that_fails_late_stays_where_its_checkpoints_are(tmp_path, monkeypatch):
-    """What it had learned is kept, with a word of what to try, and can be gone on from."""
-    advance, data = loop.advance, masked(0)[1]
+def test_a_fit_that_fails_late_keeps_its_checkpoints(tmp_path, monkeypatch):
+    """A fit can resume from the steps before the failure, with other data or settings."""
+    advance = loop.advance
 
     def failing(state, *args):
         state = advance(state, *args)
-        late = state.step > 100
-        return replace_bounds(state, jnp.where(late, jnp.nan, state.bounds))
-
-    def replace_bounds(state, bounds):
+        bounds = jnp.where(state.step > 100, jnp.nan, state.bounds)
         return State(**{**vars(state), "bounds": bounds})
 
     monkeypatch.setattr(loop, "advance", failing)
-    kept = Checkpoints(tmp_path / "c", steps=1)
-    fit = train(random_zigp(0), data, SETTINGS["adam"], checkpoints=kept)
-    assert fit.failed
-    assert len(fit.bounds) == 100
-    assert [path.name[5:14] for path in kept.found()] == ["000000100", "000000050"]
+    fit = train(MODEL, ROWS, SHORT, checkpoints=Checkpoints(tmp_path, seconds=ALWAYS))
+    assert (fit.failed, len(fit.bounds)) == (True, 100)
+    assert steps_of(tmp_path) == [100, 50]
     monkeypatch.undo()
-    again = train(
-        random_zigp(0), data, SETTINGS["adam"], checkpoints=Checkpoints(tmp_path / "c", resume=True)
-    )
+    (again,) = resumed(tmp_path)
     assert not again.failed
-    same(again.model, train(random_zigp(0), data, SETTINGS["adam"]).model)
+    assert_same(again.model, train(MODEL, ROWS, SHORT).model)
 
 
-def test_a_fit_that_fails_leaves_nothing_to_go_on_from(tmp_path):
-    settings = Settings(steps=100, learning_rate=1e30, tol=0.0)
-    fit = train(
-        random_zigp(0), masked(0)[1], settings, checkpoints=Checkpoints(tmp_path / "c", steps=1)
-    )
-    assert fit.failed
-    assert not (tmp_path / "c").exists()
-
-
-X = np.linspace(0, 10, 60)[:, None]
-Y = np.where(X[:, 0] > 4, 2.0 + np.sin(X[:, 0]), 0.0)
-
-
-@pytest.mark.slow
-def test_a_hurdle_does_not_train_its_first_part_again(tmp_path):
-    """Interrupted in the second part, it keeps both, and goes on with the second alone."""
-    folder = tmp_path / "kept"
-    settings = {"n_inducing": 6, "steps": 150, "tol": 0.0}
-    whole = HurdleGPRegressor(**settings).fit(X, Y)
-    shown = []
-
-    def second(progress):
-        shown.append(progress.step)
-        if len(shown) == 5:
-            raise KeyboardInterrupt
-
-    model = HurdleGPRegressor(**settings, checkpoint=folder, verbose=True)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zigp.estimators.fitting.progress_bar", _shown(second))
-        with pytest.raises(InterruptedFitError, match="step 100 of 150"):
-            model.fit(X, Y)
-        assert shown == [50, 100, 150, 50, 100]
-        assert model.regressor_.n_iter_ == 100
-        assert np.isfinite(model.predict(X)).all()
-        model.set_params(resume=True).fit(X, Y)
-    assert shown == [50, 100, 150, 50, 100, 150]
-    same(model.classifier_.model_, whole.classifier_.model_)
-    same(model.regressor_.model_, whole.regressor_.model_)
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize(
-    ("chunks", "have"),
-    [
-        pytest.param(2, "There is no model yet", marks=pytest.mark.slow),
-        (4, "That is what was learned so far"),
-    ],
-)
-def test_ctrl_c_in_either_part_of_a_hurdle_says_how_to_go_on(chunks, have, tmp_path, monkeypatch):
-    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
-    words = ["fit", "rain.csv", "--target", "y", "--inducing", "6", "--steps", "150"]
-    words += ["--model", "hurdle", "--out", "rain.zigp"]
-    left = [chunks]
-
-    def press(progress):
-        left[0] -= 1
-        if not left[0]:
-            signal.raise_signal(signal.SIGINT)
-
-    monkeypatch.setattr("zigp.estimators.fitting.progress_bar", _shown(press))
-    answer = in_process(words, tmp_path)
-    assert answer.code == 130
-    assert f"{have} (interrupted at step" in answer.said
-    assert "--resume goes on from there" in answer.said
-    assert (tmp_path / "rain.zigp").exists() == (chunks == 4)
-    answer = in_process([*words, "--resume"], tmp_path)
-    assert answer.code == 0, answer.said
-    assert load(tmp_path / "rain.zigp").regressor_.n_iter_ == 150
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["rain.csv", "rain.zigp"]
-
-
-@pytest.mark.slow
-def test_a_model_that_cannot_be_saved_is_not_lost(tmp_path, monkeypatch):
-    """With the disk full at the end, the command keeps what it learned until it could be saved."""
-    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
-    words = ["fit", "rain.csv", "--target", "y", "--inducing", "6", "--steps", "100", "--quiet"]
-    words += ["--model", "hurdle", "--out", "rain.zigp"]
-    written, folder = Path.write_bytes, tmp_path / "rain.zigp.checkpoint"
-
-    def full(path, content):
-        if path.name.startswith(".rain.zigp."):
-            written(path, content[: len(content) // 2])
-            raise OSError(28, "No space left on device")
-        return written(path, content)
-
-    (tmp_path / "rain.zigp").write_text("the model of last week")
-    monkeypatch.setattr(Path, "write_bytes", full)
-    answer = in_process([*words, "--force"], tmp_path)
-    assert answer.code == 1
-    assert "Cannot save rain.zigp: No space left on device. Make room there" in answer.said
-    assert "--resume: what was learned is kept" in answer.said
-    assert (tmp_path / "rain.zigp").read_text() == "the model of last week"
-    assert sorted(path.name for path in folder.iterdir()) == ["classifier", "regressor"]
-    monkeypatch.undo()
-    monkeypatch.setattr(loop._Training, "_next_chunk", None)  # nothing is left to be trained
-    answer = in_process([*words, "--resume"], tmp_path)
-    assert answer.code == 0, answer.said
-    assert load(tmp_path / "rain.zigp").regressor_.n_iter_ == 100
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["rain.csv", "rain.zigp"]
-
-
-# ---------------------------------------------------------------------------------------------
-# Real processes, really killed
-
-FITTING = """
-import sys
-from pathlib import Path
-import numpy as np
-from zigp import ZeroInflatedGPRegressor
-kept, out = Path(sys.argv[1]), sys.argv[2]
-rng = np.random.default_rng(0)
-X = rng.uniform(0, 10, (200, 1))
-y = np.where(np.sin(X[:, 0]) > 0, 2.0, 0.0) + rng.normal(0, 0.05, 200)
-model = ZeroInflatedGPRegressor(
-    n_inducing=12, steps=12000, batch_size=64, tol=0.0, checkpoint=kept, checkpoint_seconds=0.01,
-    resume=kept.exists(),
-)
-model.fit(X, y).save(out)
-"""
-
-
-def start(tmp_path: Path, name: str) -> subprocess.Popen:
-    command = [sys.executable, "-c", FITTING, str(tmp_path / f"{name}.kept"), str(tmp_path / name)]
-    cache = {"JAX_COMPILATION_CACHE_DIR": str(tmp_path / "compiled")}
-    cache["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    return subprocess.Popen(command, env=os.environ | cache)
-
-
-def seen(process: subprocess.Popen, folder: Path, pattern: str, known: set[str]) -> None:
-    """Wait until a new file of this name is in the folder, or the process has ended."""
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        if {path.name for path in folder.glob(pattern)} - known:
-            return
-        time.sleep(0.0005)  # a file takes longer to be written
-
-
-def moment(
-    kind: str, process: subprocess.Popen, folder: Path, rng: np.random.Generator, warm_up: float
-) -> None:
-    """Wait for the moment to kill."""
-    known = {path.name for path in folder.glob("*step-*")}
-    if kind == "at any time":  # while it starts, compiles, reads its checkpoint or trains
-        time.sleep(float(rng.uniform(0, 1.1 * warm_up)))
-    elif kind == "in training":
-        seen(process, folder, "step-*.checkpoint", known)
-        time.sleep(float(rng.uniform(0, 0.1)))
-    else:
-        seen(process, folder, ".step-*.part", known)
-
-
-def whole_files(folder: Path) -> int:
-    """How many checkpoints there are, each of which can be read to its end."""
-    paths = list(folder.glob("step-*.checkpoint"))
-    for path in paths:
-        with safe_open(path, framework="numpy") as file:
-            assert all(np.size(file.get_tensor(name)) for name in file.keys())  # noqa: SIM118
-    return len(paths)
-
-
-@pytest.mark.slow
-def test_thirty_kills_end_in_the_same_bits(tmp_path):
-    assert start(tmp_path, "whole").wait(timeout=600) == 0
-    begun = time.monotonic()
-    timed = start(tmp_path, "timed")  # with all that is compiled, until its first checkpoint
-    seen(timed, tmp_path / "timed.kept", "step-*.checkpoint", set())
-    warm_up = time.monotonic() - begun
-    timed.kill()
-    timed.wait()
-    shutil.rmtree(tmp_path / "timed.kept")
-    rng, kept, half = np.random.default_rng(0), tmp_path / "killed.kept", 0
-    reached = []
-    kinds = ["at any time", "in training", "in writing"] * 10
-    for kind in kinds:
-        process = start(tmp_path, "killed")
-        moment(kind, process, kept, rng, warm_up)
-        assert process.poll() is None, "it ended before it could be killed"
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert whole_files(kept) <= 3  # two, and one that is new
-        half += bool(list(kept.glob(".step-*.part")))
-        reached.append(max([0, *(int(path.name[5:14]) for path in kept.glob("step-*"))]))
-    assert start(tmp_path, "killed").wait(timeout=600) == 0
-    print(f"{len(kinds)} kills, {half} of them in the middle of a checkpoint, at steps {reached}")
-    assert half >= 5
-    assert reached == sorted(reached)
-    for kind, before, now in zip(kinds, [0, *reached], reached, strict=False):
-        assert now > before or kind != "in training"  # where a new checkpoint was waited for
-    one, other = load(tmp_path / "whole"), load(tmp_path / "killed")
-    same(one.model_, other.model_)
-    np.testing.assert_array_equal(one.bounds_, other.bounds_)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["compiled", "killed", "whole"]
-
-
-@pytest.mark.slow
-def test_a_checkpoint_that_finds_no_room_ends_the_fit_and_the_one_before_is_whole(tmp_path):
-    """A real write that the system cuts short: files may not grow beyond a size, as they do."""
-    pd.DataFrame({"x": X[:, 0], "y": Y}).to_csv(tmp_path / "rain.csv", index=False)
-    command = [str(ZIGP), "fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--quiet"]
-    command += ["--inducing", "6", "--steps", "1000000", "--checkpoint-seconds", "0.01"]
-    limited = ["bash", "-c", 'ulimit -f 64; exec "$@"', "bash", *command]  # KiB
-    uncached = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"}
-    full = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, env=uncached)
-    assert full.returncode == 1, full.stderr
-    assert "rain.zigp.checkpoint/step-" in full.stderr
-    assert "File too large. Make room and go on with resume" in full.stderr
-    assert "Traceback" not in full.stderr
-    kept = tmp_path / "rain.zigp.checkpoint"
-    assert whole_files(kept) == 2
-    assert len(list(kept.iterdir())) == 2
-    newest = max(int(path.name[5:14]) for path in kept.iterdir())
-    more = [*command, "--resume", "--max-seconds", "1"]
-    again = subprocess.run(more, cwd=tmp_path, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
-    assert load(tmp_path / "rain.zigp").n_iter_ > newest
-
-
-@pytest.mark.slow
-def test_ctrl_c_keeps_what_was_learned_and_says_how_to_go_on(tmp_path):
-    rng = np.random.default_rng(0)
-    X = rng.uniform(0, 10, 300)
-    table = pd.DataFrame({"x": X, "y": np.where(np.sin(X) > 0, 2.0, 0.0)})
-    table.to_csv(tmp_path / "rain.csv", index=False)
-    command = [str(ZIGP), "fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--quiet"]
-    command += ["--inducing", "12", "--steps", "1000000", "--checkpoint-seconds", "0.2"]
-    # In the background Ctrl-C is ignored, and whoever is started there inherits that.
-    heeding = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
-    heeding += "os.execv(sys.argv[1], sys.argv[1:])"
-    process = subprocess.Popen(
-        [sys.executable, "-c", heeding, *command],
-        cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    kept = tmp_path / "rain.zigp.checkpoint"
-    for _ in range(1200):
-        if list(kept.glob("step-*")) or process.poll() is not None:
-            break
-        time.sleep(0.1)
-    process.send_signal(signal.SIGINT)
-    said = process.communicate(timeout=60)[1]
-    assert process.returncode == 130, said
-    assert "--resume goes on from there" in said
-    steps = load(tmp_path / "rain.zigp").n_iter_
-    assert steps > 0
-    refused = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "rain.zigp" in refused.stderr
-    assert refused.returncode != 0
-    more = [*command, "--resume", "--max-seconds", "1"]
-    again = subprocess.run(more, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert again.returncode == 0, again.stderr
-    assert load(tmp_path / "rain.zigp").n_iter_ > steps
-    assert not kept.exists()
+def test_a_fit_that_fails_at_once_writes_no_checkpoint(tmp_path):
+    settings = TrainingSettings(steps=100, learning_rate=1e30, tol=0.0)
+    kept = Checkpoints(tmp_path / "kept", seconds=ALWAYS)
+    assert train(MODEL, ROWS, settings, checkpoints=kept).failed
+    assert not (tmp_path / "kept").exists()

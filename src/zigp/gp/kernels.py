@@ -72,6 +72,7 @@ class Kernel(eqx.Module):
         Returns
         -------
         array of shape (N,)
+            Prior variances.
         """
         return jnp.ones(X.shape[0], X.dtype)
 
@@ -88,6 +89,7 @@ class Kernel(eqx.Module):
         Returns
         -------
         Kernel
+            A kernel with all of its parameters.
         """
         every = tuple(range(X.shape[1]))
         return self.map_leaves(lambda leaf, at: leaf._filled(X[:, at], reach), every)
@@ -107,6 +109,7 @@ class Kernel(eqx.Module):
         Returns
         -------
         OnColumns
+            The restricted kernel.
 
         Examples
         --------
@@ -130,6 +133,7 @@ class Kernel(eqx.Module):
         Returns
         -------
         Kernel
+            The kernel with replaced leaves.
 
         Examples
         --------
@@ -150,6 +154,7 @@ class Kernel(eqx.Module):
         Returns
         -------
         list of (Kernel, tuple of int)
+            The kernels, in order.
 
         Examples
         --------
@@ -238,6 +243,7 @@ class Stationary(Kernel):
         Returns
         -------
         Stationary
+            The kernel with that distance.
         """
         given = None if self.log_lengthscale is None else np.exp(np.asarray(self.log_lengthscale))
         return type(self)(given, metric=metric)
@@ -254,6 +260,7 @@ class Stationary(Kernel):
         Returns
         -------
         array of the shape of r2
+            Correlations.
         """
 
     def __call__(self, X: Array, Z: Array) -> Array:
@@ -491,7 +498,7 @@ class Categorical(Kernel):
 
     @property
     def similarity(self) -> Array:
-        """ρ."""
+        """The correlation ρ of different levels."""
         return jax.nn.sigmoid(jnp.asarray(self.logit_similarity))
 
     def __call__(self, X: Array, Z: Array) -> Array:
@@ -559,7 +566,7 @@ class Scaled(Kernel):
 
     @property
     def variance(self) -> Array:
-        """v."""
+        """The factor v."""
         return jnp.exp(jnp.asarray(self.log_variance))
 
     def __call__(self, X: Array, Z: Array) -> Array:

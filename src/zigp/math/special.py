@@ -39,6 +39,15 @@ _FAR = 40.0
 class ProbitMoments(NamedTuple):
     """Mean and variance of Φ(g).
 
+    Parameters
+    ----------
+    mean : array
+        E[Φ(g)].
+    var : array
+        Var[Φ(g)].
+
+    Examples
+    --------
     >>> ProbitMoments(mean=0.5, var=0.1).mean
     0.5
     """
@@ -48,15 +57,27 @@ class ProbitMoments(NamedTuple):
 
 
 def probit_moments(mean: ArrayLike, var: ArrayLike) -> ProbitMoments:
-    """Mean and variance of Φ(g), the probability that a Gaussian g switches on.
+    """Return the mean and variance of Φ(g), the probability that a Gaussian g switches on.
 
     For g ~ N(mean, var), with z = mean/√(1+var) and a = 1/√(1+2var),
 
         E[Φ(g)]   = Φ(z)
         Var[Φ(g)] = 2 (T(z, 1) − T(z, a)) = 1/π ∫_a^1 exp(−z²(1+x²)/2) / (1+x²) dx
 
-    The integral is what is computed: the difference of Owen's T functions cancels.
+    The integral is computed, since the difference of Owen's T functions cancels.
 
+    Parameters
+    ----------
+    mean, var : array-like
+        Mean and variance of g, of shapes that broadcast.
+
+    Returns
+    -------
+    ProbitMoments
+        E[Φ(g)] and Var[Φ(g)].
+
+    Examples
+    --------
     >>> moments = probit_moments(0.0, 1.0)
     >>> float(moments.mean), round(float(moments.var), 4)
     (0.5, 0.0833)
@@ -65,10 +86,22 @@ def probit_moments(mean: ArrayLike, var: ArrayLike) -> ProbitMoments:
 
 
 def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
-    """Owen's T function, accurate in relative terms also where it is tiny.
+    """Return Owen's T function, to a relative accuracy also where it is tiny.
 
         T(h, a) = 1/(2π) ∫_0^a exp(−h²(1+x²)/2) / (1+x²) dx
 
+    Parameters
+    ----------
+    h, a : array-like
+        Arguments, of shapes that broadcast.
+
+    Returns
+    -------
+    array
+        T(h, a).
+
+    Examples
+    --------
     >>> round(float(owens_t(0.0, 1.0)), 6)
     0.125
     """
@@ -76,12 +109,24 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
 
 
 def log_probit_mean(mean: ArrayLike, var: ArrayLike) -> Array:
-    """E[log Φ(g)] for g ~ N(mean, var): what a probit classifier's bound needs.
+    """Return E[log Φ(g)] for g ~ N(mean, var), which the bound of a probit classifier contains.
 
-    By the trapezoid rule over g: off by less than 1e-7 (1 + |E|) for var up to 1, 1e-4 up to 10.
-    With h = φ/Φ its derivatives are E[h(g)] in the mean and −½ E[h(g) (g + h(g))] in the variance;
-    second derivatives are not provided.
+    The trapezoid rule over g computes it with errors below 1e-7 (1 + |E|) for var up to 1 and 1e-4
+    up to 10. With h = φ/Φ its derivatives are E[h(g)] in the mean and −½ E[h(g) (g + h(g))] in
+    the variance; second derivatives are not provided.
 
+    Parameters
+    ----------
+    mean, var : array-like
+        Mean and variance of g, of shapes that broadcast.
+
+    Returns
+    -------
+    array
+        E[log Φ(g)].
+
+    Examples
+    --------
     >>> round(float(log_probit_mean(0.0, 1.0)), 4)
     -1.0
     """
@@ -89,8 +134,20 @@ def log_probit_mean(mean: ArrayLike, var: ArrayLike) -> Array:
 
 
 def normal_pdf(x: Array) -> Array:
-    """The standard normal density: φ(x) = exp(−x²/2) / √(2π).
+    """Return the standard normal density φ(x) = exp(−x²/2) / √(2π).
 
+    Parameters
+    ----------
+    x : array
+        Where to evaluate it.
+
+    Returns
+    -------
+    array
+        φ(x).
+
+    Examples
+    --------
     >>> float(normal_pdf(jnp.array(0.0)))
     0.3989
     """
@@ -99,8 +156,20 @@ def normal_pdf(x: Array) -> Array:
 
 @jax.custom_jvp
 def normal_cdf(x: Array) -> Array:
-    """The standard normal distribution: Φ(x) = erfc(−x/√2) / 2, accurate in the left tail too.
+    """Return the normal distribution Φ(x) = erfc(−x/√2) / 2, accurate in the left tail too.
 
+    Parameters
+    ----------
+    x : array
+        Where to evaluate it.
+
+    Returns
+    -------
+    array
+        Φ(x).
+
+    Examples
+    --------
     >>> float(normal_cdf(jnp.array(1.96)))
     0.975
     """
@@ -115,8 +184,20 @@ def _normal_cdf_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Arra
 
 @jax.custom_jvp
 def log_normal_cdf(x: Array) -> Array:
-    """The logarithm log Φ(x), to ten digits, also where Φ(x) itself vanishes.
+    """Return log Φ(x), to ten digits, also where Φ(x) itself vanishes.
 
+    Parameters
+    ----------
+    x : array
+        Where to evaluate it.
+
+    Returns
+    -------
+    array
+        log Φ(x).
+
+    Examples
+    --------
     >>> float(log_normal_cdf(jnp.array(-40.0)))
     -804.6084
     """

@@ -237,7 +237,7 @@ class Training:
         times = np.concatenate([none[0], *log.clock])
         fits = []
         for i, failed in enumerate(log.failures):
-            model = jax.tree.map(lambda leaf, i=i: leaf[i], trained)
+            model = jax.tree.map(lambda leaf, i=i: np.asarray(leaf[i]), trained)
             good, ended = np.isfinite(bounds[i]), failed or stopped
             path = bounds[i][good], times[good]
             fits.append(Fit(model, *path, log.elapsed, ended, bool(failed), log.retried[i]))

@@ -1,0 +1,191 @@
+"""`zigp fit` that is interrupted, that finds a full disk, and that replaces an earlier fit."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from fuzz.running import in_process
+
+from zigp import load
+from zigp.training import loop
+from zigp.training.checkpoints import discard
+from zigp.training.locks import locked
+
+ZIGP = Path(sys.executable).with_name("zigp")
+FIT = ["fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--inducing", "6"]
+HURDLE = [*FIT, "--steps", "150", "--model", "hurdle"]
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """Return a folder with a table."""
+    x = np.linspace(0, 10, 60)
+    table = pd.DataFrame({"x": x, "y": np.where(x > 4, 2.0 + np.sin(x), 0.0)})
+    table.to_csv(tmp_path / "rain.csv", index=False)
+    return tmp_path
+
+
+@pytest.fixture
+def left(folder) -> Path:
+    """Return a checkpoint of an earlier fit, of the first part of a hurdle."""
+    left = folder / "rain.zigp.checkpoint" / "classifier" / "step-000000050.checkpoint"
+    left.parent.mkdir(parents=True)
+    left.write_text("of an earlier fit")
+    return left
+
+
+@pytest.mark.parametrize("part", [".", "regressor"])
+def test_force_beside_a_running_fit_leaves_it_what_it_has(part, folder, left):
+    """While one part of a hurdle is trained, the checkpoints of both are needed."""
+    kept = folder / "rain.zigp.checkpoint"
+    with locked(kept / part):
+        answer = in_process([*FIT, "--force"], folder)
+        assert answer.code == 1
+        assert "Another fit is running that keeps its checkpoints in" in answer.said
+        assert left.exists()
+    discard(kept)
+    assert not left.exists()
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [["--target", "z"], ["--inputs", "z"], ["--gate-inputs", "z"], ["--likelihood", "zip"]],
+    ids=" ".join,
+)
+def test_force_loses_nothing_where_the_command_is_wrong(wrong, folder, left):
+    assert in_process([*FIT, "--force", *wrong], folder).code != 0
+    assert left.exists()
+
+
+def test_the_model_is_saved_before_anything_is_said_of_it(folder, monkeypatch):
+    """Nobody may be left to read what the command prints."""
+
+    def gone(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("zigp.cli.fitting._summary", gone)
+    in_process([*FIT, "--steps", "100", "--quiet"], folder)
+    assert load(folder / "rain.zigp").n_iter_ == 100
+
+
+@pytest.mark.parametrize(
+    ("chunks", "have"),
+    [
+        pytest.param(2, "There is no model yet", marks=pytest.mark.slow),
+        (4, "That is what was learned so far"),
+    ],
+)
+def test_ctrl_c_in_either_part_of_a_hurdle_says_how_to_go_on(chunks, have, folder, monkeypatch):
+    left = [chunks]
+
+    def press(progress):
+        left[0] -= 1
+        if not left[0]:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr("zigp.estimators.fitting.progress_bar", lambda _: nullcontext(press))
+    answer = in_process(HURDLE, folder)
+    assert answer.code == 130
+    assert f"{have} (interrupted at step" in answer.said
+    assert "--resume goes on from there" in answer.said
+    assert (folder / "rain.zigp").exists() == (chunks == 4)
+    answer = in_process([*HURDLE, "--resume"], folder)
+    assert answer.code == 0, answer.said
+    assert load(folder / "rain.zigp").regressor_.n_iter_ == 150
+    assert sorted(path.name for path in folder.iterdir()) == ["rain.csv", "rain.zigp"]
+
+
+@pytest.mark.slow
+def test_a_model_that_cannot_be_saved_is_not_lost(folder, monkeypatch):
+    """If the disk is full at the end, the checkpoints are kept until the model could be saved."""
+    written = Path.write_bytes
+
+    def full(path, content):
+        if not path.name.startswith(".rain.zigp."):
+            return written(path, content)
+        written(path, content[: len(content) // 2])
+        raise OSError(28, "No space left on device")
+
+    (folder / "rain.zigp").write_text("the model of last week")
+    monkeypatch.setattr(Path, "write_bytes", full)
+    answer = in_process([*HURDLE, "--force"], folder)
+    assert answer.code == 1
+    assert "Cannot save rain.zigp: No space left on device. Make room there" in answer.said
+    assert "--resume: what was learned is kept" in answer.said
+    assert (folder / "rain.zigp").read_text() == "the model of last week"
+    kept = folder / "rain.zigp.checkpoint"
+    assert sorted(path.name for path in kept.iterdir()) == ["classifier", "regressor"]
+    monkeypatch.undo()
+    monkeypatch.setattr(loop.Training, "next_chunk", None)  # no step is left
+    answer = in_process([*HURDLE, "--resume"], folder)
+    assert answer.code == 0, answer.said
+    assert load(folder / "rain.zigp").regressor_.n_iter_ == 150
+    assert sorted(path.name for path in folder.iterdir()) == ["rain.csv", "rain.zigp"]
+
+
+# -- processes ------------------------------------------------------------------------------------
+
+ENDLESS = [str(ZIGP), *FIT, "--quiet", "--steps", "1000000"]
+
+
+def run(command: list[str], folder: Path, **more) -> subprocess.CompletedProcess:
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, **more)
+
+
+@pytest.mark.slow
+def test_a_checkpoint_that_finds_no_room_ends_the_fit_and_the_one_before_is_whole(folder):
+    """The system cuts a write short: files grow with the steps, but not beyond a limit."""
+    command = [*ENDLESS, "--checkpoint-seconds", "0.01"]
+    limited = ["bash", "-c", 'ulimit -f 64; exec "$@"', "bash", *command]  # KiB
+    full = run(limited, folder, env=os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "false"})
+    assert full.returncode == 1, full.stderr
+    assert "rain.zigp.checkpoint/step-" in full.stderr
+    assert "File too large. Make room and go on with resume" in full.stderr
+    assert "Traceback" not in full.stderr
+    names = [path.name for path in (folder / "rain.zigp.checkpoint").iterdir()]
+    assert len(names) == 2
+    again = run([*command, "--resume", "--max-seconds", "1"], folder)
+    assert again.returncode == 0, again.stderr
+    assert load(folder / "rain.zigp").n_iter_ > max(int(name[5:14]) for name in names)
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_what_was_learned_and_says_how_to_go_on(folder):
+    command = [*ENDLESS, "--checkpoint-seconds", "0.2"]
+    # A process in the background ignores Ctrl-C, and so do those that it starts.
+    heeding = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
+    heeding += "os.execv(sys.argv[1], sys.argv[1:])"
+    process = subprocess.Popen(
+        [sys.executable, "-c", heeding, *command],
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    kept = folder / "rain.zigp.checkpoint"
+    for _ in range(1200):
+        if list(kept.glob("step-*")) or process.poll() is not None:
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    output = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, output
+    assert "--resume goes on from there" in output
+    steps = load(folder / "rain.zigp").n_iter_
+    assert steps > 0
+    refused = run(command, folder)
+    assert "rain.zigp" in refused.stderr
+    assert refused.returncode != 0
+    again = run([*command, "--resume", "--max-seconds", "1"], folder)
+    assert again.returncode == 0, again.stderr
+    assert load(folder / "rain.zigp").n_iter_ > steps
+    assert not kept.exists()
