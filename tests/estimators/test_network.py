@@ -170,43 +170,6 @@ def test_a_lattice_with_missing_outputs_is_fitted():
     assert np.sqrt(np.nanmean((model.predict(X) - Y) ** 2)) < 0.4
 
 
-@pytest.mark.slow
-def test_one_failed_restart_does_not_spoil_the_rest():
-    X, Y = two_outputs()
-    few = {"n_restarts": 3, "steps": 60, "method": "adam"}  # far from where they end
-    model = GPNetworkRegressor(1, **{**FAST, **few}).fit(X, Y)
-    models = [fit.model for fit in model.restarts_]
-    W = models[1].latents["W"]
-    models[1] = eqx.tree_at(
-        lambda m: m.latents["W"].q_mean, models[1], np.full_like(W.q_mean, np.nan)
-    )
-    from zigp.data.layout import Inputs, as_batch
-
-    values = ((Y - model.y_offset_) / model.y_scale_).T
-    data = as_batch(Inputs(X), values, np.ones(values.shape), model.layout_, "float64")
-    fits = train_restarts(models, data, Settings(steps=60))
-    assert [fit.failed for fit in fits] == [False, True, False]
-    assert "stopped being finite" in fits[1].stopped
-    assert fits[1].retried == [0]
-    for fit in (fits[0], fits[2]):
-        assert len(fit.bounds) == 60
-        assert fit.bounds[-1] > fit.bounds[0]
-
-
-@pytest.mark.slow
-def test_restarts_together_are_restarts_alone():
-    X, Y = two_outputs()
-    model = GPNetworkRegressor(1, **{**FAST, "steps": 1, "learning_rate": 0.0}).fit(X, Y)
-    from zigp.data.layout import Inputs, as_batch
-
-    values = ((Y - model.y_offset_) / model.y_scale_).T
-    data = as_batch(Inputs(X), values, np.ones(values.shape), model.layout_, "float64")
-    models = [fit.model for fit in model.restarts_]
-    together = train_restarts(models, data, Settings(steps=10))
-    alone = train_restarts(models[1:], data, Settings(steps=10))
-    np.testing.assert_allclose(together[1].bounds, alone[0].bounds, rtol=1e-8)
-
-
 def half_switched_off(seed: int, n: int = 250):
     """Two latents; the second output uses the second latent only in the right half."""
     rng = np.random.default_rng(seed)

@@ -1,11 +1,8 @@
-"""GPflow's numbers for the cases on standard input, as JSON. Runs in GPflow's environment."""
-
-from __future__ import annotations
+"""Print GPflow's numbers for the cases on standard input, as JSON, in GPflow's environment."""
 
 import json
 import os
 import sys
-from typing import Any
 
 os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "TF_USE_LEGACY_KERAS": "1"}
 
@@ -23,14 +20,14 @@ def exact_probit(g: tf.Tensor) -> tf.Tensor:
 
 
 class Probit(gpflow.likelihoods.Bernoulli):
-    """With log Φ itself: GPflow's log(1 − Φ(g)) is −∞ from g = 8.3 on."""
+    """The probit likelihood with log Φ itself: GPflow's log(1 − Φ(g)) is −∞ from g = 8.3 on."""
 
     def _scalar_log_prob(self, X: tf.Tensor, F: tf.Tensor, Y: tf.Tensor) -> tf.Tensor:
         return STANDARD_NORMAL.log_cdf((2.0 * Y - 1.0) * F)
 
 
 class Nodes(gpflow.quadrature.GaussianQuadrature):
-    """A rule with the nodes and weights of somebody else."""
+    """A rule with given nodes and weights."""
 
     def __init__(self, nodes: list[float], weights: list[float]):
         self.nodes = np.reshape(nodes, (-1, 1, 1))
@@ -40,7 +37,7 @@ class Nodes(gpflow.quadrature.GaussianQuadrature):
         return mean + tf.sqrt(var) * self.nodes, tf.constant(self.weights)
 
 
-def svgp(case: dict[str, Any], likelihood: gpflow.likelihoods.Likelihood) -> gpflow.models.SVGP:
+def svgp(case: dict, likelihood: gpflow.likelihoods.Likelihood) -> gpflow.models.SVGP:
     kernel = getattr(gpflow.kernels, case["kernel"])
     root = np.array(case["q_root"])
     # zigp's jitter is a part of the kernel's variance, GPflow's is a number.
@@ -58,22 +55,22 @@ def svgp(case: dict[str, Any], likelihood: gpflow.likelihoods.Likelihood) -> gpf
     )
 
 
-def regression(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, tf.Tensor]:
+def regression(case: dict, X: np.ndarray, y: np.ndarray) -> dict[str, tf.Tensor]:
     model = svgp(case, gpflow.likelihoods.Gaussian(variance=case["noise"]))
     mean, variance = model.predict_y(X)
     return latent(model, X, y) | {"mean of y": mean, "variance of y": variance}
 
 
-def classification(case: dict[str, Any], X: np.ndarray, y: np.ndarray) -> dict[str, tf.Tensor]:
+def classification(case: dict, X: np.ndarray, y: np.ndarray) -> dict[str, tf.Tensor]:
     bernoulli = gpflow.likelihoods.Bernoulli
     squashed, _ = svgp(case, bernoulli()).predict_y(X)
     probability = (squashed - SQUASHED) / (1.0 - 2.0 * SQUASHED)
     if "nodes" not in case:
-        return latent(svgp(case, bernoulli(exact_probit)), X, y) | {"probability": probability}
+        return latent(svgp(case, bernoulli(exact_probit)), X, y) | {"mean of y": probability}
     rule = Nodes(case["nodes"], case["weights"])
     own = svgp(case, Probit()).elbo((X, y))
     found = latent(svgp(case, Probit(quadrature=rule)), X, y)
-    return found | {"bound by its own rule": own, "probability": probability}
+    return found | {"bound by its own rule": own, "mean of y": probability}
 
 
 def latent(model: gpflow.models.SVGP, X: np.ndarray, y: np.ndarray) -> dict[str, tf.Tensor]:
@@ -82,7 +79,7 @@ def latent(model: gpflow.models.SVGP, X: np.ndarray, y: np.ndarray) -> dict[str,
     return {"bound": bound, "KL": kl, "mean": mean, "variance": variance}
 
 
-def numbers(case: dict[str, Any]) -> dict[str, list[float]]:
+def numbers(case: dict) -> dict[str, list[float]]:
     X, y = np.array(case["X"]), np.array(case["y"])[:, None]
     found = (regression if "noise" in case else classification)(case, X, y)
     return {name: np.ravel(values.numpy()).tolist() for name, values in found.items()}

@@ -169,7 +169,7 @@ class LatentGP(eqx.Module):
     def members(self) -> Iterator[tuple[tuple[int, ...], LatentGP]]:
         """Yield each latent of the family with its index; that of a single latent is ()."""
         for place in np.ndindex(*self.family_shape):
-            one = self._map(lambda leaf, place=place: leaf[place])
+            one = self._map(lambda leaf, place=place: np.asarray(leaf)[place])
             yield place, dataclasses.replace(one, leading=0, shared=False)
 
     def part(self, first: Array, shape: tuple[int, ...]) -> LatentGP:
