@@ -58,7 +58,7 @@ def demo(
     typer.echo(f"Figure: {figure}")
     page = write_report(
         result.model, rain[INPUTS], rain["rain_mm"], out / "report.html",
-        roles=Roles("rain_mm", ("lon", "lat"), "hour", "mm", on_earth=True),
+        roles=Roles("rain_mm", ("lon", "lat"), "hour", "mm"),
         trial=result.trial, command=typed_words(),
     )  # fmt: skip
     typer.echo(f"Report: {page} (open it in a browser)")
