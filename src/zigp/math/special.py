@@ -39,7 +39,7 @@ _FAR = 40.0
 class ProbitMoments(NamedTuple):
     """Mean and variance of Φ(g).
 
-    Parameters
+    Attributes
     ----------
     mean : array
         E[Φ(g)].
