@@ -116,11 +116,23 @@ class LatentGP(eqx.Module):
         """Return KL(q(w) ‖ N(0, I)) = ½ (tr S + |m|² − M − log |S|), summed over the family."""
         return jnp.sum(self._each(lambda gp: gp._kl()))
 
-    def draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
-        """Draw n functions from q, each jointly over all inputs."""
-        keys = jax.random.split(key, self.family_shape)
-        draws = self._each(lambda gp, key: gp._draw(key, at, n), keys)
+    def noise(self, key: PRNGKeyArray, n: int) -> Float[Array, "*lead n ..."]:
+        """Return the standard normal noise of n draws from q."""
+        return self._each(lambda gp, key: gp._noise(key, n), self._keys(key))
+
+    def draw(
+        self, key: PRNGKeyArray, at: Rows | Lattice, n: int, shift: ArrayLike | None = None
+    ) -> Float[Array, "n ..."]:
+        """Draw n functions from q, each jointly over all inputs.
+
+        `shift` is added to the whitened inducing variables: axes of the family, then of the draws.
+        """
+        shift = self._each(lambda gp: jnp.zeros(n)) if shift is None else shift
+        draws = self._each(lambda gp, *args: gp._draw(at, *args), self._keys(key), shift)
         return jnp.moveaxis(draws, self.leading, 0)
+
+    def _keys(self, key: PRNGKeyArray) -> PRNGKeyArray:
+        return jax.random.split(key, self.family_shape)
 
     def natural_step(
         self,
@@ -218,7 +230,16 @@ class LatentGP(eqx.Module):
         m = jnp.asarray(self.q_mean)
         return 0.5 * (self.q_cov.trace() + jnp.sum(m * m) - m.size - self.q_cov.logdet())
 
-    def _draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
+    def _noise(self, key: PRNGKeyArray, n: int) -> Float[Array, "n ..."]:
+        def one(key: PRNGKeyArray) -> Array:
+            m = jnp.asarray(self.q_mean)
+            return jax.random.normal(jax.random.split(key)[0], m.shape, m.dtype)
+
+        return jax.vmap(one)(jax.random.split(key, n))
+
+    def _draw(
+        self, at: Rows | Lattice, key: PRNGKeyArray, shift: Float[Array, "n ..."]
+    ) -> Float[Array, "n ..."]:
         """Draw n functions of one latent.
 
         With R Rᵀ = K(X, X) − AᵀA and w ~ q, a draw at rows is h = Aᵀw + R ε. On a lattice a draw
@@ -237,10 +258,11 @@ class LatentGP(eqx.Module):
             for k, e in zip(K, explained, strict=True)
         ]
 
-        def one(key: PRNGKeyArray) -> Array:
+        def one(given: tuple[PRNGKeyArray, Array]) -> Array:
+            key, shift = given
             key_w, key_prior = jax.random.split(key)
             m = jnp.asarray(self.q_mean)
-            w = m + self.q_cov.colour(jax.random.normal(key_w, m.shape, m.dtype))
+            w = m + self.q_cov.colour(jax.random.normal(key_w, m.shape, m.dtype)) + shift
             if len(roots) == 1:
                 rest = roots[0] @ jax.random.normal(key_prior, (roots[0].shape[0],), m.dtype)
                 rest = projection.along_inputs(rest)
@@ -253,7 +275,8 @@ class LatentGP(eqx.Module):
                 rest = projection.along_inputs(along_each_axis(wide, nu))
             return self._in_units(projection.mean(w) + rest)
 
-        return jax.lax.map(one, jax.random.split(key, n)).reshape(n, *at.shape)
+        n = len(shift)
+        return jax.lax.map(one, (jax.random.split(key, n), shift)).reshape(n, *at.shape)
 
     def _aligned(self, at: Rows | Lattice) -> tuple[Rows | Lattice, tuple[int, ...]]:
         """Return the inputs, and for each group of this latent the axis it runs along.

@@ -1,4 +1,4 @@
-"""Means and variances of a function at its inputs."""
+"""Means, variances and covariances of functions at their inputs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,12 @@ from jax import Array
 
 
 class Moments(eqx.Module):
-    """Mean and variance at every input: leading axes of a family, then the shape of the inputs."""
+    """Mean and variance at every input: leading axes of a family, then the shape of the inputs.
+
+    `cov` holds the covariances at every input with other latents, by their names. Latents without
+    an entry are independent; each pair has one entry, in the moments of either latent.
+    """
 
     mean: Array
     var: Array
+    cov: dict[str, Array] = eqx.field(default_factory=dict)

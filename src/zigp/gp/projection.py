@@ -98,6 +98,35 @@ class Projection(eqx.Module):
         """The whole A of rows, [M × N]: column by column a Kronecker product over groups."""
         return reduce(lambda a, b: (a[:, None] * b).reshape(-1, b.shape[1]), self.A)
 
+    def dense_product(self, left: Array, other: Projection, right: Array) -> Array:
+        """aᵀ L Rᵀ b with L [M × K] and R [M' × K], b the columns of another latent's A."""
+        if len(set(self.spots + other.spots)) == 1:
+            ours, theirs = _transposed(left) @ self._columns, _transposed(right) @ other._columns
+            return self.along_inputs(jnp.sum(ours * theirs, axis=0))
+        terms, pair, used = self._beside(other)
+        S = (left @ right.T).reshape([len(a) for a in (*self.A, *other.A)])
+        values = jnp.einsum(f"{terms},{pair}->{used}", *self.A, *other.A, S, optimize="auto")
+        whole = [n if x in used else 1 for x, n in zip(_INPUT_LETTERS, self.shape, strict=False)]
+        return jnp.broadcast_to(values.reshape(whole), self.shape)
+
+    def gram_with(self, other: Projection, d: Array) -> Array:
+        """A diag(d) Bᵀ, [M × M'], B the A of another latent at the same inputs."""
+        if len(set(self.spots + other.spots)) == 1:
+            return (self._columns * self._over_unused(d)) @ other._columns.T
+        terms, pair, used = self._beside(other)
+        d = jnp.sum(
+            d, [i for i, x in zip(range(d.ndim), _INPUT_LETTERS, strict=False) if x not in used]
+        )
+        gram = jnp.einsum(f"{terms},{used}->{pair}", *self.A, *other.A, d, optimize="auto")
+        return gram.reshape(prod(len(a) for a in self.A), -1)
+
+    def _beside(self, other: Projection) -> tuple[str, str, str]:
+        """Return subscripts of both latents' factors, of their inducing lattices, of the inputs."""
+        pair = _INDUCING_LETTERS[: len(self.A) + len(other.A)]
+        inputs = self._inputs + other._inputs
+        terms = ",".join(a + x for a, x in zip(pair, inputs, strict=True))
+        return terms, pair, "".join(sorted(set(inputs), key=_INPUT_LETTERS.index))
+
     def mean(self, m: Array) -> Array:
         """Aᵀ m."""
         return self.contract(list(self.A), m)

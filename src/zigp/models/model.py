@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import add
 
@@ -11,6 +12,8 @@ import jax.numpy as jnp
 from jax import Array
 
 from zigp.gp.batch import Lattice, Rows
+from zigp.gp.coupling import Coupling
+from zigp.gp.joint import Joint
 from zigp.gp.latent import LatentGP
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection
@@ -30,6 +33,8 @@ class Model(eqx.Module):
     priors: tuple[tuple[str, float, float], ...] = eqx.field(static=True, default=())
     # The input column by which the amount f is multiplied.
     exposure: int | None = eqx.field(static=True, default=None)
+    # The dependence of a latent on another under q, by the name of the one that follows.
+    couplings: dict[str, Coupling] = eqx.field(default_factory=dict)
 
     def untied(self) -> dict[str, LatentGP]:
         """Return the latents, each with its inducing inputs."""
@@ -43,26 +48,42 @@ class Model(eqx.Module):
             for name, source in self.tied
         }
 
-    def with_q(self, latents: dict[str, LatentGP]) -> Model:
-        """Return the model with the posteriors of other latents of the same names."""
-        moved = {
-            name: dataclasses.replace(one, q_mean=latents[name].q_mean, q_cov=latents[name].q_cov)
+    def joints(self) -> list[Joint]:
+        """Return all latents, coupled ones together."""
+        latents, joints = self.untied(), []
+        for second, coupling in self.couplings.items():
+            pair = {name: latents.pop(name) for name in (coupling.on, second)}
+            joints.append(Joint(pair, coupling))
+        return [*(Joint({name: gp}) for name, gp in latents.items()), *joints]
+
+    def with_q(self, joints: Sequence[Joint]) -> Model:
+        """Return the model with the q of these latents."""
+        moved = {name: gp for joint in joints for name, gp in joint.latents.items()}
+        latents = {
+            name: dataclasses.replace(one, q_mean=moved[name].q_mean, q_cov=moved[name].q_cov)
             for name, one in self.latents.items()
         }
-        return dataclasses.replace(self, latents=moved)
+        couplings = {joint.names[-1]: joint.coupling for joint in joints if joint.coupling}
+        return dataclasses.replace(self, latents=latents, couplings=couplings)
 
     def kl(self) -> Array:
         """Return Σ KL(q(u) ‖ p(u)), each latent counted once."""
-        return reduce(add, (latent.kl() for latent in self.latents.values()))
+        return reduce(add, (joint.kl() for joint in self.joints()))
 
     def project(self, at: Rows | Lattice) -> dict[str, Projection]:
         """Return the projection of the inputs for every latent."""
         return {name: latent.project(at) for name, latent in self.untied().items()}
 
+    def through(self, projections: Mapping[str, Projection]) -> dict[str, Moments]:
+        """Return the moments of every latent at projected inputs."""
+        moments: dict[str, Moments] = {}
+        for joint in self.joints():
+            moments |= joint.through(projections)
+        return moments
+
     def marginals(self, at: Rows | Lattice) -> dict[str, Moments]:
-        """Return mean and variance of every latent at the inputs, the amount with its exposure."""
-        marginals = {name: latent.marginal(at) for name, latent in self.untied().items()}
-        return self.with_exposure(marginals, at)
+        """Return the moments of every latent at the inputs, the amount with its exposure."""
+        return self.with_exposure(self.through(self.project(at)), at)
 
     def with_exposure(
         self, marginals: dict[str, Moments], at: Rows | Lattice

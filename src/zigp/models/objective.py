@@ -81,7 +81,7 @@ def objective_and_gradient(
 
     def along(chosen: Model, projections: dict[str, Projection]) -> tuple[Array, Array]:
         whole = eqx.combine(chosen, model)
-        moved = {name: latent.through(projections[name]) for name, latent in whole.untied().items()}
+        moved = whole.through(projections)
         products = jax.tree.map(
             lambda slope, part: jnp.sum(slope * part),
             (known.marginals, known.likelihood),

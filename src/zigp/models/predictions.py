@@ -62,8 +62,9 @@ class Predictions:
         """Return the predictions as if g were far above zero everywhere."""
         like: Any = self.marginals["g"].mean
         g = Moments(np.full_like(like, _OPEN), np.zeros_like(like))
+        f = Moments(self.marginals["f"].mean, self.marginals["f"].var)
         other = copy(self)
-        other.marginals = {**self.marginals, "g": g}
+        other.marginals = {"f": f, "g": g}
         return other
 
     def ask(
@@ -278,7 +279,7 @@ def given_outputs(
 
 def elbo(model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
     """Return the bound at rows, summed over chunks of them."""
-    total = -float(sum(latent.kl() for latent in model.latents.values()))
+    total = -float(model.kl())
     dtype = _dtype(model)
     for rows, part in chunks(X.astype(dtype), _ROWS_AT_ONCE):
         missing = len(part) - (rows.stop - rows.start)
@@ -322,10 +323,10 @@ def draw(
 @eqx.filter_jit
 def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> Array:
     keys = jax.random.split(key, len(model.latents) + 1)
-    values: dict[str, Array] = {
-        name: latent.draw(k, at, n)
-        for (name, latent), k in zip(model.untied().items(), keys[1:], strict=True)
-    }
+    by_name = dict(zip(model.latents, keys[1:], strict=True))
+    values: dict[str, Array] = {}
+    for joint in model.joints():
+        values |= joint.draw(by_name, at, n)
     if model.exposure is not None:
         sure = Moments(values["f"], jnp.zeros_like(values["f"]))
         values["f"] = model.likelihood.with_exposure(sure, at.exposures(model.exposure)).mean

@@ -136,7 +136,8 @@ def learned(model: Model, natural: tuple[str, ...] = ()) -> Model:
 
     def keep(path: tuple[Any, ...], leaf: Any) -> Any:
         keys = _keys(path)
-        stepped = keys[0] == "latents" and keys[1] in natural and keys[2] in ("q_mean", "q_cov")
+        own = keys[0] == "couplings" or keys[2:3] in (["q_mean"], ["q_cov"])
+        stepped = own and keys[1] in natural
         return leaf if eqx.is_inexact_array(leaf) and not stepped else None
 
     return jax.tree_util.tree_map_with_path(keep, model)
@@ -151,6 +152,8 @@ def _group_and_names(path: tuple[Any, ...]) -> tuple[str | None, set[str]]:
     keys = _keys(path)
     if keys[0] == "likelihood":
         return (None, set()) if keys[-1] == "floor" else ("noise", {"noise"})
+    if keys[0] == "couplings":
+        return "variational", {"q", f"{keys[1]}.q"}
     if keys[2] not in _FIELDS:  # the jitter is not a parameter
         return None, set()
     group, name = _FIELDS[keys[2]]
