@@ -14,6 +14,7 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 
+from zigp.gp.chain import Chain
 from zigp.gp.projection import Projection
 
 # Conjugate-gradient iterations in a natural-gradient step; the next step continues from there.
@@ -30,12 +31,8 @@ class Covariance(eqx.Module):
         """Return aᵀ S a at every input."""
 
     @abstractmethod
-    def trace(self) -> Array:
-        """Return tr S."""
-
-    @abstractmethod
-    def logdet(self) -> Array:
-        """Return log |S|."""
+    def divergence(self, m: Array, chain: Chain | None) -> Array:
+        """Return KL(N(m, S) ‖ p(w)), with p(w) = N(0, I) or that of the states of a chain."""
 
     @abstractmethod
     def colour(self, noise: Array) -> Array:
@@ -43,16 +40,38 @@ class Covariance(eqx.Module):
 
     @abstractmethod
     def natural_step(
-        self, projection: Projection, weights: Array, gradient: Array, rate: Array
+        self,
+        projection: Projection,
+        weights: Array,
+        pulled: Array,
+        m: Array,
+        rate: Array,
+        chain: Chain | None,
     ) -> tuple[Covariance, Array]:
-        """Return S and the change of the mean after a natural-gradient step.
+        """Return S and the change of the mean m after a natural-gradient step.
 
-        The new precision is P = (1 − rate) S⁻¹ + rate H with H = I + A diag(weights) Aᵀ, and the
-        mean changes by rate P⁻¹ gradient.
+        With K the covariance of p(w), the new precision is P = (1 − rate) S⁻¹ + rate H with
+        H = K⁻¹ + A diag(weights) Aᵀ, and the mean changes by rate P⁻¹ (pulled − K⁻¹ m).
         """
 
 
-class Diagonal(Covariance):
+class Whitened(Covariance):
+    """A covariance of variables with the prior N(0, I)."""
+
+    @abstractmethod
+    def trace(self) -> Array:
+        """Return tr S."""
+
+    @abstractmethod
+    def logdet(self) -> Array:
+        """Return log |S|."""
+
+    def divergence(self, m: Array, chain: Chain | None) -> Array:
+        """½ (tr S + |m|² − M − log |S|)."""
+        return 0.5 * (self.trace() + jnp.sum(m * m) - m.size - self.logdet())
+
+
+class Diagonal(Whitened):
     """Independent inducing variables: S = diag(s²)."""
 
     log_sd: ArrayLike
@@ -74,7 +93,13 @@ class Diagonal(Covariance):
         return jnp.exp(self.log_sd) * noise
 
     def natural_step(
-        self, projection: Projection, weights: Array, gradient: Array, rate: Array
+        self,
+        projection: Projection,
+        weights: Array,
+        pulled: Array,
+        m: Array,
+        rate: Array,
+        chain: Chain | None,
     ) -> tuple[Covariance, Array]:
         before = (1.0 - rate) * jnp.exp(-2.0 * self.log_sd)
         diagonal = before + rate * (1.0 + projection.gram_diagonal(weights))
@@ -89,11 +114,11 @@ class Diagonal(Covariance):
             return before * m + rate * (m + pulled)
 
         scale = jnp.maximum(diagonal, before + rate)
-        step, _ = cg(precision, gradient, tol=1e-3, maxiter=SOLVER_STEPS, M=lambda m: m / scale)
+        step, _ = cg(precision, pulled - m, tol=1e-3, maxiter=SOLVER_STEPS, M=lambda m: m / scale)
         return Diagonal(-0.5 * jnp.log(diagonal)), rate * step
 
 
-class Dense(Covariance):
+class Dense(Whitened):
     """Any covariance: S = R Rᵀ, R lower triangular with a positive diagonal."""
 
     factor: ArrayLike  # R below the diagonal, log R on it
@@ -127,10 +152,16 @@ class Dense(Covariance):
         return (self.root @ noise.reshape(-1)).reshape(noise.shape)
 
     def natural_step(
-        self, projection: Projection, weights: Array, gradient: Array, rate: Array
+        self,
+        projection: Projection,
+        weights: Array,
+        pulled: Array,
+        m: Array,
+        rate: Array,
+        chain: Chain | None,
     ) -> tuple[Covariance, Array]:
         gram = projection.gram(weights)
-        root, step = self.stepped(self.root, gram, gradient.reshape(-1), rate)
+        root, step = self.stepped(self.root, gram, (pulled - m).reshape(-1), rate)
         return self.of_root(root, self.shape), step.reshape(self.shape)
 
     @staticmethod

@@ -28,9 +28,11 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, PRNGKeyArray
 
 from zigp.gp.batch import Lattice, Rows
+from zigp.gp.chain import Chain
 from zigp.gp.covariances import COVARIANCES, Covariance, CovarianceName
 from zigp.gp.inducing import Inducing
 from zigp.gp.kernels import Kernel
+from zigp.gp.markov import Markov
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection, along_each_axis, default_jitter, whitened, with_jitter
 
@@ -157,10 +159,10 @@ class LatentGP(eqx.Module):
         def one(gp: LatentGP, projection: Projection, slope: Moments) -> tuple[Array, Any]:
             m, v = jnp.asarray(gp.q_mean), gp.variance
             by_mean, by_var = (part.reshape(projection.shape) for part in (slope.mean, slope.var))
-            gradient = projection.pull(jnp.sqrt(v) * by_mean) - m
+            pulled = projection.pull(jnp.sqrt(v) * by_mean)
             weights = -2.0 * v * by_var
             weights = jnp.where(weights < 0, convex * weights, weights)
-            cov, change = gp.q_cov.natural_step(projection, weights, gradient, rate)
+            cov, change = gp.q_cov.natural_step(projection, weights, pulled, m, rate, gp._chain())
             return m + change, cov
 
         moved = self._each(one, projection, slope)
@@ -207,14 +209,18 @@ class LatentGP(eqx.Module):
 
     def _project(self, at: Rows | Lattice) -> Projection:
         aligned, spots = self._aligned(at)
+        markov = self.q_cov if isinstance(self.q_cov, Markov) else None
         A, prior = [], []
-        for kernel, group, columns, spot in zip(
-            self.kernels, self._groups, self.columns, spots, strict=True
+        for i, (kernel, group, columns, spot) in enumerate(
+            zip(self.kernels, self._groups, self.columns, spots, strict=True)
         ):
             X = _select(aligned, columns, spot)
+            prior.append(kernel.diag(X))
+            if markov is not None and i == markov.axis:
+                A.append(markov.read(group.Z[:, 0], X[:, 0]))
+                continue
             K = with_jitter(kernel(group.Z, group.Z), self.jitter)
             A.append(whitened(K, kernel(group.Z, X)))
-            prior.append(kernel.diag(X))
         return Projection(tuple(A), tuple(prior), spots, aligned.shape, at.shape)
 
     def _through(self, projection: Projection) -> Moments:
@@ -227,8 +233,14 @@ class LatentGP(eqx.Module):
         return jnp.asarray(self.prior_mean) + jnp.sqrt(self.variance) * h
 
     def _kl(self) -> Array:
-        m = jnp.asarray(self.q_mean)
-        return 0.5 * (self.q_cov.trace() + jnp.sum(m * m) - m.size - self.q_cov.logdet())
+        return self.q_cov.divergence(jnp.asarray(self.q_mean), self._chain())
+
+    def _chain(self) -> Chain | None:
+        """Return the moves of the states between times, if q is that of a Markov process."""
+        if not isinstance(self.q_cov, Markov):
+            return None
+        axis = self.q_cov.axis
+        return Chain.of(self.kernels[axis], self._groups[axis].Z[:, 0])
 
     def _noise(self, key: PRNGKeyArray, n: int) -> Float[Array, "n ..."]:
         def one(key: PRNGKeyArray) -> Array:

@@ -68,9 +68,9 @@ class Projection(eqx.Module):
         """Σ_{xy…} values[x, y, …] factors_1[a, x] factors_2[b, y] …: `contract` transposed."""
         terms = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
         subscripts = f"{','.join([*terms, self._out])}->{self._inducing}"
-        return jnp.einsum(subscripts, *factors, self._over_unused(values), optimize="auto")
+        return jnp.einsum(subscripts, *factors, self.over_unused(values), optimize="auto")
 
-    def _over_unused(self, values: Array) -> Array:
+    def over_unused(self, values: Array) -> Array:
         """Sum over the axes of the inputs that the latent does not depend on."""
         unused = tuple(axis for axis in range(len(self.shape)) if axis not in self.spots)
         return jnp.sum(values, axis=unused)
@@ -112,7 +112,7 @@ class Projection(eqx.Module):
     def gram_with(self, other: Projection, d: Array) -> Array:
         """A diag(d) Bᵀ, [M × M'], B the A of another latent at the same inputs."""
         if len(set(self.spots + other.spots)) == 1:
-            return (self._columns * self._over_unused(d)) @ other._columns.T
+            return (self._columns * self.over_unused(d)) @ other._columns.T
         terms, pair, used = self._beside(other)
         d = jnp.sum(
             d, [i for i, x in zip(range(d.ndim), _INPUT_LETTERS, strict=False) if x not in used]
@@ -140,7 +140,7 @@ class Projection(eqx.Module):
 
         On a lattice the sum runs over one group at a time, for all pairs of its variables.
         """
-        d = self._over_unused(d)
+        d = self.over_unused(d)
         if len(set(self.spots)) == 1:
             return (self._columns * d) @ self._columns.T
         for _, a in sorted(zip(self.spots, self.A, strict=True), key=lambda pair: pair[0]):

@@ -1,0 +1,162 @@
+"""The full covariance of q on a lattice, with one axis along which the prior is a Markov process.
+
+On a lattice of places and times with a Matérn kernel along time, w holds the states of one chain
+for each inducing place: whitened over places, not over time, so that p(w) = N(0, I ⊗ P⁻¹) with P
+block tridiagonal. Observations change the precision at single times only,
+
+    S⁻¹ = I ⊗ P + Σ_t A diag(ω_t) Aᵀ        A = L⁻¹ K(Z, X) over places
+
+and one number ω for each cell of the training data, its site, is all that S depends on. Inputs must
+be at times with states: `extended` adds more of them, which changes nothing at the others.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+from jaxtyping import Float
+
+from zigp.gp.chain import Chain, Filtered, filtered, smoothed, solve
+from zigp.gp.covariances import Covariance
+from zigp.gp.projection import Projection
+
+_ROWS_AT_ONCE = 64  # each takes a copy of an [s × s] block
+
+
+class Markov(Covariance):
+    """S as the covariance of s chains at T times, with states of size d."""
+
+    sites: Float[ArrayLike, "T cells"]  # ω, in the units of a latent of unit amplitude
+    functions: Float[ArrayLike, "T s s"]  # the blocks of S that belong to the functions
+    same: Float[ArrayLike, "T d d"]  # Σ over chains of the blocks of states
+    following: Float[ArrayLike, "T-1 d d"]  # the same between a time and the next
+    precision_logdet: ArrayLike
+    places: tuple[Float[ArrayLike, "_ _"], ...]  # coordinates of the training data, by group
+    axis: int = eqx.field(static=True)  # the group of the times
+
+    @classmethod
+    def prior(
+        cls, chain: Chain, axis: int, inducing: int, places: tuple[np.ndarray, ...]
+    ) -> Markov:
+        """Return the covariance of the prior, for a number of inducing places."""
+        T, d = len(chain.A) + 1, chain.A.shape[-1]
+        cells = int(np.prod([len(x) for x in places]))
+        eye = np.eye(d)
+        return cls(
+            np.zeros((T, cells)),
+            np.broadcast_to(np.eye(inducing), (T, inducing, inducing)),
+            np.broadcast_to(inducing * eye, (T, d, d)),
+            inducing * np.swapaxes(np.asarray(chain.A), 1, 2),
+            np.asarray(-inducing * chain.logdet()),
+            places,
+            axis,
+        )
+
+    @property
+    def _d(self) -> int:
+        return int(jnp.shape(self.same)[-1])
+
+    def read(self, states: Array, times: Array) -> Array:
+        """Return A along the times, [T d × n]: a column picks the function at its time."""
+        nearest = jnp.argmin(jnp.abs(states[:, None] - times), axis=0)
+        return jax.nn.one_hot(nearest * self._d, len(states) * self._d, axis=0, dtype=times.dtype)
+
+    def states(self, w: Array) -> Array:
+        """Return variables on the inducing lattice as states of chains, [T, d, s]."""
+        ahead = jnp.moveaxis(w, self.axis, 0)
+        return ahead.reshape(len(ahead) // self._d, self._d, -1)
+
+    def lattice(self, states: Array, like: Array) -> Array:
+        """Return states of chains as variables on the inducing lattice."""
+        shape = jnp.moveaxis(like, self.axis, 0).shape
+        return jnp.moveaxis(states.reshape(shape), 0, self.axis)
+
+    def divergence(self, m: Array, chain: Chain | None) -> Array:
+        """½ (tr PS + mᵀPm − dim − log |P| |S|), the first two by the moves of the chain."""
+        assert chain is not None
+        x = self.states(m)
+        same = jnp.asarray(self.same) + x @ jnp.swapaxes(x, 1, 2)
+        following = jnp.asarray(self.following) + x[:-1] @ jnp.swapaxes(x[1:], 1, 2)
+        logdet = jnp.asarray(self.precision_logdet) + x.shape[-1] * chain.logdet()
+        return 0.5 * (chain.square(same, following) - x.size + logdet)
+
+    def quadratic(self, projection: Projection) -> Array:
+        A, at = self._over_places(projection), self._times(projection)
+        functions = jnp.asarray(self.functions)
+        if len(set(projection.spots)) == 1 and len(projection.spots) > 1:
+            which = jnp.argmax(at, axis=0)
+
+            def one(given: tuple[Array, Array]) -> Array:
+                a, t = given
+                return a @ functions[t] @ a
+
+            return jax.lax.map(one, (A.T, which), batch_size=_ROWS_AT_ONCE)
+        by_time = jnp.sum((functions @ A) * A, axis=1)  # [T, places]
+        values = at.T @ by_time  # [times, places]
+        return self._on_axes(values, projection)
+
+    def natural_step(
+        self,
+        projection: Projection,
+        weights: Array,
+        pulled: Array,
+        m: Array,
+        rate: Array,
+        chain: Chain | None,
+    ) -> tuple[Covariance, Array]:
+        assert chain is not None
+        by_time = self._by_time(weights, projection)
+        sites = (1.0 - rate) * self.sites + rate * by_time
+        states = filtered(chain, _gram(self._over_places(projection), sites))
+        gradient = self.states(pulled) - chain.times(self.states(m))
+        change = rate * solve(states, gradient)
+        return self._with(sites, states), self.lattice(change, m)
+
+    def _with(self, sites: Array, states: Filtered) -> Markov:
+        found = smoothed(states)
+        where = lambda q: (q.sites, q.functions, q.same, q.following, q.precision_logdet)  # noqa: E731
+        return eqx.tree_at(where, self, (sites, *found, states.logdet))
+
+    def colour(self, noise: Array) -> Array:
+        raise AssertionError("States are drawn along the chain, see LatentGP.")
+
+    def _over_places(self, projection: Projection) -> Array:
+        """Return A over all groups but that of the times, [s × places]."""
+        others = [a for i, a in enumerate(projection.A) if i != self.axis]
+        if len(set(projection.spots)) == 1 and len(projection.spots) > 1:  # rows
+            return reduce(lambda a, b: (a[:, None] * b).reshape(-1, b.shape[1]), others)
+        return reduce(jnp.kron, others, jnp.ones((1, 1), projection.A[self.axis].dtype))
+
+    def _times(self, projection: Projection) -> Array:
+        """Return 1 where an input is at a time with states, [T × inputs along the axis]."""
+        A = projection.A[self.axis]
+        return A.reshape(-1, self._d, A.shape[-1])[:, 0]
+
+    def _order(self, projection: Projection) -> list[int]:
+        """Return the axes of the inputs: that of the times, then those of the other groups."""
+        others = [spot for i, spot in enumerate(projection.spots) if i != self.axis]
+        return [projection.spots[self.axis], *others]
+
+    def _by_time(self, values: Array, projection: Projection) -> Array:
+        """Return a number for each cell of the inputs as [T, places]."""
+        used = sorted(projection.spots)
+        values = projection.over_unused(values)
+        values = jnp.transpose(values, [used.index(spot) for spot in self._order(projection)])
+        return self._times(projection) @ values.reshape(len(values), -1)
+
+    def _on_axes(self, values: Array, projection: Projection) -> Array:
+        """Return numbers [times, places] along the axes of the inputs."""
+        order, used = self._order(projection), sorted(projection.spots)
+        shaped = values.reshape([projection.shape[spot] for spot in order])
+        return projection.along_inputs(jnp.transpose(shaped, [order.index(s) for s in used]))
+
+
+def _gram(A: Array, sites: Array) -> Array:
+    """A diag(ω_t) Aᵀ for each time, [T, s, s]."""
+    return (A * sites[:, None, :]) @ A.T
