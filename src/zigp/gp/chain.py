@@ -154,6 +154,37 @@ def solve(filtered: Filtered, b: Array) -> Array:
     return jax.lax.scan(backward, zero, (filtered.inverse, after, y), reverse=True)[1]
 
 
+def colour(filtered: Filtered, noise: Array) -> Array:
+    """Turn standard normal noise, [T, d s], into states drawn from the posterior of mean zero.
+
+    From the last time backward, x_t given x_{t+1} is N(−F_t⁻¹ O x_{t+1}, F_t⁻¹).
+    """
+    T, d = len(noise), filtered.after.shape[-1]
+    after = jnp.concatenate([filtered.after, jnp.zeros_like(filtered.inverse[:1, :d, :d])])
+
+    def back(x: Array, at: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        inverse, after, noise = at
+        moved = (after @ x.reshape(d, -1)).reshape(-1)
+        x = jnp.linalg.cholesky(inverse) @ noise - inverse @ moved
+        return x, x
+
+    at = (filtered.inverse, after, noise)
+    return jax.lax.scan(back, jnp.zeros_like(noise[0]), at, reverse=True)[1].reshape(T, d, -1)
+
+
+def walk(chain: Chain, noise: Array) -> Array:
+    """Turn standard normal noise, [T, d, s], into states drawn from the prior."""
+    roots = jnp.linalg.cholesky(chain.Q)
+
+    def move(x: Array, at: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+        A, root, noise = at
+        x = A @ x + root @ noise
+        return x, x
+
+    _, later = jax.lax.scan(move, noise[0], (chain.A, roots, noise[1:]))
+    return jnp.concatenate([noise[:1], later])
+
+
 class Smoothed(NamedTuple):
     """Posterior covariances of s coupled chains."""
 

@@ -20,7 +20,7 @@ from zigp.gp.projection import Projection
 # Conjugate-gradient iterations in a natural-gradient step; the next step continues from there.
 SOLVER_STEPS = 6
 
-CovarianceName = Literal["diagonal", "dense"]
+CovarianceName = Literal["diagonal", "dense", "markov"]
 
 
 class Covariance(eqx.Module):
@@ -33,10 +33,6 @@ class Covariance(eqx.Module):
     @abstractmethod
     def divergence(self, m: Array, chain: Chain | None) -> Array:
         """Return KL(N(m, S) ‖ p(w)), with p(w) = N(0, I) or that of the states of a chain."""
-
-    @abstractmethod
-    def colour(self, noise: Array) -> Array:
-        """Turn standard normal noise, shaped as the inducing lattice, into a draw of N(0, S)."""
 
     @abstractmethod
     def natural_step(
@@ -65,6 +61,10 @@ class Whitened(Covariance):
     @abstractmethod
     def logdet(self) -> Array:
         """Return log |S|."""
+
+    @abstractmethod
+    def colour(self, noise: Array) -> Array:
+        """Turn standard normal noise, shaped as the inducing lattice, into a draw of N(0, S)."""
 
     def divergence(self, m: Array, chain: Chain | None) -> Array:
         """½ (tr S + |m|² − M − log |S|)."""

@@ -16,6 +16,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from math import prod
 from operator import mul
 from typing import Any
 
@@ -28,13 +29,15 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, PRNGKeyArray
 
 from zigp.gp.batch import Lattice, Rows
-from zigp.gp.chain import Chain
-from zigp.gp.covariances import COVARIANCES, Covariance, CovarianceName
+from zigp.gp.chain import Chain, colour, walk
+from zigp.gp.covariances import COVARIANCES, Covariance, CovarianceName, Whitened
 from zigp.gp.inducing import Inducing
 from zigp.gp.kernels import Kernel
-from zigp.gp.markov import Markov
+from zigp.gp.markov import Markov, time_axis
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection, along_each_axis, default_jitter, whitened, with_jitter
+
+_SAME_TIME = 1e-9  # of the range of times
 
 
 class LatentGP(eqx.Module):
@@ -64,18 +67,32 @@ class LatentGP(eqx.Module):
         columns: tuple[tuple[int, ...], ...],
         *,
         covariance: CovarianceName = "dense",
+        places: tuple[np.ndarray, ...] = (),
         variance: float = 1.0,
         prior_mean: float = 0.0,
         q_sd: float = 1.0,
         dtype: str = "float64",
     ) -> LatentGP:
-        """Return a latent whose q starts as N(0, q_sd² I) in the whitened space."""
-        shape = tuple(len(z) for z in Z)
+        """Return a latent whose q starts as N(0, q_sd² I) in the whitened space.
+
+        With "markov" q starts as the prior. Its times are those of the first group whose kernel
+        has a Markov form, and `places` are the coordinates of the data in the other groups.
+        """
+        inducing, shape = tuple(Inducing.at(z) for z in Z), [len(z) for z in Z]
+        q_cov: Covariance
+        if covariance == "markov":
+            axis = time_axis(kernels, columns)
+            assert axis is not None
+            chain = Chain.of(kernels[axis], jnp.asarray(inducing[axis].Z[:, 0]))
+            q_cov = Markov.prior(chain, axis, prod(shape) // shape[axis], places)
+            shape[axis] *= chain.A.shape[-1]
+        else:
+            q_cov = COVARIANCES[covariance].scaled_identity(tuple(shape), q_sd)
         latent = cls(
             kernels=tuple(kernels),
-            inducing=tuple(Inducing.at(z) for z in Z),
+            inducing=inducing,
             q_mean=np.zeros(shape),
-            q_cov=COVARIANCES[covariance].scaled_identity(shape, q_sd),
+            q_cov=q_cov,
             log_variance=np.log(variance),
             prior_mean=np.asarray(prior_mean, float),
             jitter=default_jitter(dtype),
@@ -219,8 +236,7 @@ class LatentGP(eqx.Module):
             if markov is not None and i == markov.axis:
                 A.append(markov.read(group.Z[:, 0], X[:, 0]))
                 continue
-            K = with_jitter(kernel(group.Z, group.Z), self.jitter)
-            A.append(whitened(K, kernel(group.Z, X)))
+            A.append(self._whitened(kernel, group.Z, X))
         return Projection(tuple(A), tuple(prior), spots, aligned.shape, at.shape)
 
     def _through(self, projection: Projection) -> Moments:
@@ -249,6 +265,91 @@ class LatentGP(eqx.Module):
 
         return jax.vmap(one)(jax.random.split(key, n))
 
+    def extended(self, at: Rows | Lattice) -> LatentGP:
+        """Return this latent with a state at every time of these inputs, if q has states."""
+        if not isinstance(self.q_cov, Markov):
+            return self
+        axis = self.q_cov.axis
+        (column,), known = self.columns[axis], np.asarray(self._groups[axis].Z[:, 0])
+        aligned, spots = self._aligned(at)
+        times = np.unique(np.asarray(_select(aligned, (column,), spots[axis])))
+        nearest = np.abs(times[:, None] - known).min(axis=1)
+        new = times[nearest > _SAME_TIME * np.ptp([*known, *times])]
+        if not len(new):
+            return self
+        every = np.sort(np.concatenate([known, new]))
+        groups = list(self._groups)
+        groups[axis] = Inducing.at(every[:, None])
+        longer = Chain.of(self.kernels[axis], groups[axis].Z[:, 0])
+        cov, mean = self._extended(jnp.asarray(np.searchsorted(every, known)), longer)
+        return dataclasses.replace(self, inducing=tuple(groups), q_cov=cov, q_mean=mean)
+
+    @eqx.filter_jit
+    def _extended(self, at: Array, longer: Chain) -> tuple[Markov, Array]:
+        assert isinstance(self.q_cov, Markov)
+        chain = self._chain()
+        assert chain is not None
+        m = jnp.asarray(self.q_mean)
+        return self.q_cov.extended(m, at, self._over_places(), chain, longer)
+
+    def refreshed(self) -> LatentGP:
+        """Return this latent with the covariance of q that its sites and hyperparameters give."""
+        if not isinstance(self.q_cov, Markov):
+            return self
+        chain = self._chain()
+        assert chain is not None
+        return dataclasses.replace(self, q_cov=self.q_cov.refreshed(self._over_places(), chain))
+
+    def _over_places(self) -> Array:
+        """Return A of the places of the training data, for a q with states."""
+        assert isinstance(self.q_cov, Markov)
+        axis, places = self.q_cov.axis, iter(self.q_cov.places)
+        others = [
+            self._whitened(kernel, group.Z, jnp.asarray(next(places)))
+            for i, (kernel, group) in enumerate(zip(self.kernels, self._groups, strict=True))
+            if i != axis
+        ]
+        return reduce(jnp.kron, others, jnp.ones((1, 1)))
+
+    def _whitened(self, kernel: Kernel, Z: Array, X: Array) -> Array:
+        """Return L⁻¹ K(Z, X) of one group."""
+        return whitened(with_jitter(kernel(Z, Z), self.jitter), kernel(Z, X))
+
+    def _draw_along(self, at: Rows | Lattice, key: PRNGKeyArray, n: int) -> Float[Array, "n ..."]:
+        """Draw n functions of a latent whose q has states, at times of these.
+
+        A draw of the states gives the part that depends on the inducing places. What is left is
+        independent of it, with the covariance (K(X, X) − AᵀA) over places times that over time.
+        """
+        cov, chain = self.q_cov, self._chain()
+        assert isinstance(cov, Markov)
+        assert chain is not None
+        aligned, spots = self._aligned(at)
+        projection = self._project(aligned)
+        states, m = cov.filtered(self._over_places(), chain), jnp.asarray(self.q_mean)
+        T, d, s = cov.states(m).shape
+        inputs = [_select(aligned, c, spot) for c, spot in zip(self.columns, spots, strict=True)]
+        K = [kernel(X, X) for kernel, X in zip(self.kernels, inputs, strict=True)]
+        over_time = K.pop(cov.axis)
+        A = cov.over_places(projection)
+        rows = len(set(spots)) == 1 and len(spots) > 1
+        prior = reduce(mul if rows else jnp.kron, K, jnp.ones((1, 1)))
+        rest = with_jitter(prior - A.T @ A, self.jitter, relative_to=prior)
+        root = jnp.linalg.cholesky(rest * over_time if rows else rest)
+
+        def one(key: PRNGKeyArray) -> Array:
+            key_states, key_rest = jax.random.split(key)
+            drawn = colour(states, jax.random.normal(key_states, (T, d * s), m.dtype))
+            mean = projection.mean(m + cov.lattice(drawn, m))
+            if rows:
+                left = root @ jax.random.normal(key_rest, (len(root),), m.dtype)
+            else:
+                noise = jax.random.normal(key_rest, (T, d, len(root)), m.dtype)
+                left = cov.at_cells(walk(chain, noise)[:, 0] @ root.T, projection)
+            return self._in_units(mean + left)
+
+        return jax.lax.map(one, jax.random.split(key, n)).reshape(n, *at.shape)
+
     def _draw(
         self, at: Rows | Lattice, key: PRNGKeyArray, shift: Float[Array, "n ..."]
     ) -> Float[Array, "n ..."]:
@@ -258,6 +359,10 @@ class LatentGP(eqx.Module):
         from the prior factors, h₀ = ([A_1ᵀ R_1] ⊗ [A_2ᵀ R_2] ⊗ …) ν, and q moves its part that
         depends on the inducing variables ν_Z: h = h₀ + Aᵀ(w − ν_Z).
         """
+        if isinstance(self.q_cov, Markov):
+            return self._draw_along(at, key, len(shift))
+        assert isinstance(self.q_cov, Whitened)
+        cov = self.q_cov
         aligned, spots = self._aligned(at)
         projection = self._project(aligned)
         inputs = [_select(aligned, c, s) for c, s in zip(self.columns, spots, strict=True)]
@@ -274,7 +379,7 @@ class LatentGP(eqx.Module):
             key, shift = given
             key_w, key_prior = jax.random.split(key)
             m = jnp.asarray(self.q_mean)
-            w = m + self.q_cov.colour(jax.random.normal(key_w, m.shape, m.dtype)) + shift
+            w = m + cov.colour(jax.random.normal(key_w, m.shape, m.dtype)) + shift
             if len(roots) == 1:
                 rest = roots[0] @ jax.random.normal(key_prior, (roots[0].shape[0],), m.dtype)
                 rest = projection.along_inputs(rest)

@@ -12,6 +12,7 @@ be at times with states: `extended` adds more of them, which changes nothing at 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 import equinox as eqx
@@ -22,8 +23,9 @@ from jax import Array
 from jax.typing import ArrayLike
 from jaxtyping import Float
 
-from zigp.gp.chain import Chain, Filtered, filtered, smoothed, solve
+from zigp.gp.chain import ORDERS, Chain, Filtered, filtered, smoothed, solve
 from zigp.gp.covariances import Covariance
+from zigp.gp.kernels import Kernel
 from zigp.gp.projection import Projection
 
 _ROWS_AT_ONCE = 64  # each takes a copy of an [s × s] block
@@ -87,7 +89,7 @@ class Markov(Covariance):
         return 0.5 * (chain.square(same, following) - x.size + logdet)
 
     def quadratic(self, projection: Projection) -> Array:
-        A, at = self._over_places(projection), self._times(projection)
+        A, at = self.over_places(projection), self._times(projection)
         functions = jnp.asarray(self.functions)
         if len(set(projection.spots)) == 1 and len(projection.spots) > 1:
             which = jnp.argmax(at, axis=0)
@@ -97,9 +99,7 @@ class Markov(Covariance):
                 return a @ functions[t] @ a
 
             return jax.lax.map(one, (A.T, which), batch_size=_ROWS_AT_ONCE)
-        by_time = jnp.sum((functions @ A) * A, axis=1)  # [T, places]
-        values = at.T @ by_time  # [times, places]
-        return self._on_axes(values, projection)
+        return self.at_cells(jnp.sum((functions @ A) * A, axis=1), projection)
 
     def natural_step(
         self,
@@ -113,7 +113,7 @@ class Markov(Covariance):
         assert chain is not None
         by_time = self._by_time(weights, projection)
         sites = (1.0 - rate) * self.sites + rate * by_time
-        states = filtered(chain, _gram(self._over_places(projection), sites))
+        states = filtered(chain, _gram(self.over_places(projection), sites))
         gradient = self.states(pulled) - chain.times(self.states(m))
         change = rate * solve(states, gradient)
         return self._with(sites, states), self.lattice(change, m)
@@ -123,10 +123,33 @@ class Markov(Covariance):
         where = lambda q: (q.sites, q.functions, q.same, q.following, q.precision_logdet)  # noqa: E731
         return eqx.tree_at(where, self, (sites, *found, states.logdet))
 
-    def colour(self, noise: Array) -> Array:
-        raise AssertionError("States are drawn along the chain, see LatentGP.")
+    def refreshed(self, A: Array, chain: Chain) -> Markov:
+        """Return S for other hyperparameters with the same sites; A is that of `places`."""
+        return self._with(jnp.asarray(self.sites), self.filtered(A, chain))
 
-    def _over_places(self, projection: Projection) -> Array:
+    def filtered(self, A: Array, chain: Chain) -> Filtered:
+        """Return the factorised precision; A is that of `places`."""
+        return filtered(chain, _gram(A, jnp.asarray(self.sites)))
+
+    def extended(
+        self, m: Array, at: Array, A: Array, chain: Chain, longer: Chain
+    ) -> tuple[Markov, Array]:
+        """Return S and the mean with more times; the present ones are `at` positions among them.
+
+        Times without data only need the prior: the natural parameters of the others stay.
+        """
+        x, sites = self.states(m), jnp.asarray(self.sites)
+        natural = chain.times(x)
+        natural = natural.at[:, 0].add(jnp.einsum("tij,tj->ti", _gram(A, sites), x[:, 0]))
+        T = len(longer.A) + 1
+        more = jnp.zeros((T, sites.shape[1]), sites.dtype).at[at].set(sites)
+        states = filtered(longer, _gram(A, more))
+        mean = solve(states, jnp.zeros((T, *x.shape[1:]), x.dtype).at[at].set(natural))
+        shape = jnp.moveaxis(m, self.axis, 0).shape[1:]
+        lattice = mean.reshape(T * self._d, *shape)
+        return self._with(more, states), jnp.moveaxis(lattice, 0, self.axis)
+
+    def over_places(self, projection: Projection) -> Array:
         """Return A over all groups but that of the times, [s × places]."""
         others = [a for i, a in enumerate(projection.A) if i != self.axis]
         if len(set(projection.spots)) == 1 and len(projection.spots) > 1:  # rows
@@ -150,11 +173,22 @@ class Markov(Covariance):
         values = jnp.transpose(values, [used.index(spot) for spot in self._order(projection)])
         return self._times(projection) @ values.reshape(len(values), -1)
 
-    def _on_axes(self, values: Array, projection: Projection) -> Array:
-        """Return numbers [times, places] along the axes of the inputs."""
+    def at_cells(self, values: Array, projection: Projection) -> Array:
+        """Return numbers of all states and places, [T, places], in the cells of a lattice."""
         order, used = self._order(projection), sorted(projection.spots)
-        shaped = values.reshape([projection.shape[spot] for spot in order])
+        shaped = self._times(projection).T @ values
+        shaped = shaped.reshape([projection.shape[spot] for spot in order])
         return projection.along_inputs(jnp.transpose(shaped, [order.index(s) for s in used]))
+
+
+def time_axis(kernels: Sequence[Kernel], columns: Sequence[Sequence[int]]) -> int | None:
+    """Return the last group of one column whose kernel has a Markov form, if there is one."""
+    fit = [
+        i
+        for i, (kernel, group) in enumerate(zip(kernels, columns, strict=True))
+        if type(kernel) in ORDERS and len(group) == 1
+    ]
+    return fit[-1] if fit else None
 
 
 def _gram(A: Array, sites: Array) -> Array:

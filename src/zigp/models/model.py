@@ -66,6 +66,11 @@ class Model(eqx.Module):
         couplings = {joint.names[-1]: joint.coupling for joint in joints if joint.coupling}
         return dataclasses.replace(self, latents=latents, couplings=couplings)
 
+    def extended(self, at: Rows | Lattice) -> Model:
+        """Return the model with what its latents need for these inputs."""
+        latents = {name: latent.extended(at) for name, latent in self.latents.items()}
+        return dataclasses.replace(self, latents=latents)
+
     def kl(self) -> Array:
         """Return Σ KL(q(u) ‖ p(u)), each latent counted once."""
         return reduce(add, (joint.kl() for joint in self.joints()))
