@@ -42,6 +42,7 @@ def test_tables_come_back_as_they_were_whole_and_in_parts(ending, rows, tmp_path
     for part in parts:
         pd.testing.assert_series_equal(part.dtypes, whole.dtypes)
     pd.testing.assert_frame_equal(pd.concat(parts), whole)
+    whole.index = frame.index
     again, expected = (typed(one, kinds).astype({"place": object}) for one in (whole, frame))
     pd.testing.assert_frame_equal(again, expected, check_exact=True)
     np.testing.assert_array_equal(expected["early_gap"], frame["early_gap"].to_numpy(float))

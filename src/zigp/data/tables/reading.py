@@ -48,7 +48,7 @@ def read(path: Path | str, lazy: bool = False) -> pd.DataFrame | xr.Dataset:
             parts.append(part)
             sizes.update(part.memory_usage(index=False).to_dict())
             refuse_large(location.address, sizes)
-        table = pd.concat(parts, ignore_index=True) if parts[1:] else parts[0]
+        table = pd.concat(parts, ignore_index=parquet) if parts[1:] else parts[0]
         table.attrs = parts[-1].attrs | {"file": location.address} if parts[1:] else table.attrs
         return table
 

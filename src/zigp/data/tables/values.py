@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from zigp.data.columns import column_kind
-from zigp.data.tables.csv import line_of
 from zigp.data.tables.errors import FileError
 
 _MISSING = ["", "NA", "NaN", "nan", "null", "None"]  # the texts of CSV that stand for gaps
@@ -128,8 +126,8 @@ def _refuse(frame: pd.DataFrame, name: str, wrong: pd.Series, what: str) -> None
     if wrong.any():
         at = int(wrong.to_numpy().argmax())
         file, label = frame.attrs.get("file", "The table"), frame.index[at]
-        row = int(label) if isinstance(label, (int, np.integer)) else at
-        place = f"line {line_of(Path(file), row)}" if _is_csv(frame) else f"row {row + 1}"
+        row = label if isinstance(label, (int, np.integer)) else at
+        place = f"line {label}" if _is_csv(frame) else f"row {row + 1}"
         text = _text(frame[name].iloc[at])[:60]
         raise FileError(f"{file}, {place}, column {name!r}{what.format(text)}")
 
