@@ -106,7 +106,7 @@ def test_every_row_is_in_a_pass_once_and_blocks_have_equally_many(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("zigp.data.streams.stream._BUFFER", buffer)
-    monkeypatch.setattr("zigp.data.streams.shuffle._LARGE", large)  # runs of 1, 5 and 16 rows
+    monkeypatch.setattr("zigp.data.streams.buffers._LARGE", large)  # runs of 1, 5 and 16 rows
     stream = opened(put(tmp_path / "rows.parquet", frame(), *groups), rows)
     blocks = list(stream.blocks(3, 5))
     assert len(blocks) == stream.blocks_per_pass == -(-ROWS // rows)
@@ -131,7 +131,7 @@ def test_rows_and_names_need_no_data(path: Path, groups_read: list[int]):
 def test_an_order_belongs_to_seed_pass_and_part(
     path: Path, large: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("zigp.data.streams.shuffle._LARGE", large)
+    monkeypatch.setattr("zigp.data.streams.buffers._LARGE", large)
     stream = opened(path)
     first = ids(stream.blocks(0, 0))
     assert first == ids(opened(path).blocks(0, 0))
@@ -151,7 +151,7 @@ def test_a_block_mixes_the_row_groups_of_a_buffer(path: Path):
 
 
 def test_a_large_buffer_mixes_short_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("zigp.data.streams.shuffle._LARGE", 2**9)
+    monkeypatch.setattr("zigp.data.streams.buffers._LARGE", 2**9)
     path = put(tmp_path / "rows.parquet", frame(2**14), 2**11)
     for block in ids(opened(path, rows=2**10).blocks(0, 0)):
         assert len({row // 2**11 for row in block[:256]}) >= 5

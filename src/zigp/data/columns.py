@@ -102,11 +102,10 @@ def _column(name: str, values: pd.Series) -> Column:
         return Column(kind, str(first), None if zone is None else str(zone))
     if dtype.kind == "c":
         raise ValueError(f"Column {name!r} holds complex numbers. Complex data not supported.")
+    if kind == "number":
+        return Column(kind)
     present = values.dropna()
-    objects = pd.api.types.is_object_dtype(dtype) and all(
-        isinstance(v, (int, float, np.number)) for v in present
-    )
-    if kind == "number" or objects:
+    if values.dtype.kind == "O" and all(isinstance(v, (int, float, np.number)) for v in present):
         return Column("number")
     what = "text" if all(isinstance(v, str) for v in present) else f"values of type {dtype}"
     raise ValueError(

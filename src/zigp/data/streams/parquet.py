@@ -5,17 +5,15 @@ from __future__ import annotations
 import pickle
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from zigp.data.columns import Table, column_kind
-from zigp.data.streams.sources import check_rows
 from zigp.data.tables.addresses import Location
-from zigp.data.tables.errors import FileError, check_names, file_errors
-
-if TYPE_CHECKING:
-    import pandas as pd
+from zigp.data.tables.errors import FileError, check_names, check_rows, file_errors
 
 _ROWS = 2**16  # decoded at once, few enough for the processor's cache
 _FOOTERS_AT_ONCE = 8  # of files that may be far away
@@ -91,7 +89,7 @@ class ParquetSource:
             )
         return {name: str(kind) for name, kind in kinds.items()}
 
-    def fill(self, table: Table | None, group: int, first: int, out: np.ndarray) -> None:
+    def fill(self, table: Table, group: int, first: int, out: np.ndarray) -> None:
         """Read rows of a row group, from the first on, as numbers: the inputs, then the target."""
         at = 0
         for batch in self._batches(group, first, first + len(out)):
@@ -100,19 +98,19 @@ class ParquetSource:
 
     def pick(self, group: int, rows: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
         """Return the inputs, as the file holds them, and the targets of some rows, ascending."""
-        import pyarrow as pa  # type: ignore[import-untyped]
-
         batches = self._batches(group, rows[0], rows[-1] + 1)
         picked = pa.Table.from_batches(batches).unify_dictionaries().take(rows - rows[0])
-        numbers = np.empty((len(rows), len(self.names) + 1))
-        self._convert(group, picked, None, numbers)
-        frame = picked.to_pandas(ignore_metadata=True, date_as_object=False)[list(self.names)]
+        frame = picked.to_pandas(ignore_metadata=True, date_as_object=False)
         for name, kind in self.kinds.items():
             if kind == "category":
-                frame[name] = [_text(level) for level in frame[name].astype(object)]
+                levels = frame[name].astype(object).map(_text, na_action="ignore")
+                frame[name] = levels.astype("category")
             elif frame[name].dtype == object:  # decimals
                 frame[name] = frame[name].astype(float)
-        return frame, numbers[:, -1]
+        X, y = frame[list(self.names)], frame[self._target].to_numpy(float)
+        numbers = np.column_stack([Table.of(X).numbers(X), y])
+        check_rows(numbers, self._place(group), (*self.names, self._target))
+        return X, y
 
     def fingerprint(self) -> bytes:
         """Return the footers: sizes, and the least and largest values of every column."""
@@ -138,17 +136,12 @@ class ParquetSource:
             f"{self._place(group)} has fewer rows than its footer says: write it again."
         )
 
-    def _convert(self, group: int, batch: Any, table: Table | None, out: np.ndarray) -> None:
-        """Write the inputs, as the numbers that a Table makes of them, and the target to `out`.
-
-        Without a table, times and levels are 0, or NaN where they are missing.
-        """
+    def _convert(self, group: int, batch: Any, table: Table, out: np.ndarray) -> None:
+        """Write the inputs, as the numbers that a Table makes of them, and the target to `out`."""
         for place, name in enumerate(self.names):
             column = batch.column(name)
             if self.kinds[name] == "number":
                 out[:, place] = column.to_numpy(zero_copy_only=False)
-            elif table is None:
-                out[:, place] = np.where(column.is_null(), np.nan, 0.0)
             elif self.kinds[name] == "time":
                 times = column.to_pandas(date_as_object=False).to_frame(name)
                 out[:, place] = table.numbers(times)[name]

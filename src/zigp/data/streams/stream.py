@@ -9,20 +9,17 @@ from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from zigp.data.columns import Table
+from zigp.data.columns import Column, Table
+from zigp.data.streams.buffers import cut, divided, filled, prefetched, row_counts, shuffled
 from zigp.data.streams.parquet import ParquetSource
-from zigp.data.streams.prefetch import prefetched
-from zigp.data.streams.shuffle import cut, divided, filled, row_counts, shuffled
 from zigp.data.streams.zarr import ZarrSource
 from zigp.data.tables.addresses import locate
 from zigp.data.tables.errors import FileError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _BUFFER = 2**28  # bytes of rows that are shuffled together; as many are read ahead
 _SLICES = 4  # at least, in a buffer
@@ -126,6 +123,7 @@ def open_stream(
         _levels=categories if isinstance(categories, Mapping) else {},
         _slices=slices,
         _buffer=buffer,
+        _table=Table({name: Column("number") for name in opened.names}),
     )
 
 
@@ -158,7 +156,7 @@ class Stream:
     _levels: Mapping[str, Sequence[str]]
     _slices: np.ndarray  # of row groups or chunks: which one, first row and end
     _buffer: int  # rows
-    _table: Table | None = None
+    _table: Table
 
     @property
     def blocks_per_pass(self) -> int:
@@ -194,8 +192,6 @@ class Stream:
         y : ndarray
             The targets.
         """
-        import pandas as pd
-
         if n < 1:
             raise ValueError(f"n is {n}: a sample needs at least one row.")
         rng = np.random.default_rng(seed)
@@ -285,7 +281,7 @@ class Stream:
         Block
             The next rows.
         """
-        if self._table is None and set(self._source.kinds.values()) - {"number"}:
+        if {n: column.kind for n, column in self._table.columns.items()} != self._source.kinds:
             raise ValueError(
                 "There are times or levels among the inputs: make a Table of a sample, and take "
                 "the blocks of stream.read_as(table)."

@@ -36,7 +36,8 @@ def csv_parts(path: Path, rows: int) -> Iterator[pd.DataFrame]:
         outside = re.sub(r'"[^"]*("|$)', "", header)
         delimiter = max(",;\t", key=outside.count)
         records = _rows(path, delimiter, chain([header], lines), first)
-        line, *fields = next(records, [first])
+        nothing: list[Any] = [first]
+        line, *fields = next(records, nothing)
         if not fields:
             raise FileError(f"{path} is empty: it needs a line of column names, and rows.")
         names = [name.strip() for name in fields]
