@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import gzip
-import io
 import pickle
-import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -52,22 +50,14 @@ def test_a_zarr_folder_has_a_marker(marker, tmp_path):
     assert locate(tmp_path).kind == locate(tmp_path.as_uri()).kind == "zarr"
 
 
-def zipped(*names: str) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        for name in names:
-            archive.writestr(zipfile.ZipInfo(name), "")  # the date is always the same
-    return buffer.getvalue()
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (zipped("rain.csv"), "is a zip archive: unpack it"),
-        (zipped("[Content_Types].xml", "xl/workbook.xml"), "is a spreadsheet: export it as CSV"),
-        (zipped("mimetype", "content.xml"), "is a spreadsheet: export it as CSV"),
+        (
+            b"PK\3\4 and more",
+            "is a zip archive, as spreadsheets are: export the sheet as CSV, or un",
+        ),
         (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "is a spreadsheet: export it as CSV"),
-        (zipped("rain.csv")[:20], "is a zip archive: unpack it"),
         (pickle.dumps([1], protocol=4), "which could run code and is not opened: save it as CSV"),
         (pickle.dumps([1], protocol=5), "which could run code and is not opened: save it as CSV"),
         (gzip.compress(b"PAR1", mtime=0), "is parquet inside gzip: unpack it with gunzip"),

@@ -15,7 +15,9 @@ from zigp.data.columns import Table, column_kind
 from zigp.data.grids import axes_of
 from zigp.data.tables.addresses import Location
 from zigp.data.tables.errors import FileError, check_rows, file_errors
-from zigp.data.tables.reading import refuse_beyond_memory, refuse_large_chunks, refuse_many_chunks
+from zigp.data.tables.reading import refuse_beyond_memory, refuse_large
+
+_MOST_CHUNKS = 10_000_000
 
 
 class ZarrSource:
@@ -57,10 +59,16 @@ class ZarrSource:
             [slice(start, min(start + side, length)) for start in range(0, length, side)]
             for length, side in ((n, sides.get(dim, n)) for dim, n in self._array.sizes.items())
         ]
-        refuse_many_chunks(address, prod(map(len, within)))
+        if (count := prod(map(len, within))) > _MOST_CHUNKS:
+            raise FileError(
+                f"{address} claims {count:.3g} chunks, more than can be kept track of: save it in "
+                "fewer and larger ones."
+            )
         self._chunks = list(product(*within))
         self.sizes = np.array([prod(s.stop - s.start for s in chunk) for chunk in self._chunks])
-        refuse_large_chunks(address, 2 * int(self.sizes.max()) * max(self._array.dtype.itemsize, 4))
+        # A chunk is held twice while it is unpacked.
+        largest = 2 * int(self.sizes.max()) * max(self._array.dtype.itemsize, 4)
+        refuse_large(address, {"one chunk": largest}, ", or save it in smaller chunks")
 
     def fill(self, table: Table, chunk: int, first: int, out: np.ndarray) -> None:
         """Read cells of a chunk, from the first on, as numbers: coordinates, then the target."""

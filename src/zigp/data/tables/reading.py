@@ -24,7 +24,7 @@ LATTICE_KINDS = ("netcdf", "zarr")
 _ROWS = 1 << 16  # of CSV that are parsed at once
 _CELL = 8  # bytes of a number, or of a pointer to a text
 _SHARE = 0.5  # of the memory: data are needed again as numbers of another type
-_MOST_CHUNKS = 10_000_000
+_IN_BLOCKS = ", or read it block by block (zigp fit --stream)"
 # The types of Parquet that pandas' older ones cannot hold beside gaps, which a later part can have.
 _DTYPES: tuple[Any, ...] = (
     *(pd.BooleanDtype(), pd.Int8Dtype(), pd.Int16Dtype(), pd.Int32Dtype(), pd.Int64Dtype()),
@@ -43,13 +43,14 @@ def read(path: Path | str, lazy: bool = False) -> pd.DataFrame | xr.Dataset:
         if location.kind in LATTICE_KINDS:
             return _dataset(location, lazy)
         parts, sizes = list[pd.DataFrame](), Counter[Any]()
-        parquet = location.kind == "parquet"
-        for part in _parquet_parts(location, None) if parquet else csv_parts(Path(path), _ROWS):
+        for part in _parts(location, None):
             parts.append(part)
             sizes.update(part.memory_usage(index=False).to_dict())
             refuse_large(location.address, sizes)
-        table = pd.concat(parts, ignore_index=parquet) if parts[1:] else parts[0]
-        table.attrs = parts[-1].attrs | {"file": location.address} if parts[1:] else table.attrs
+        if len(parts) == 1:
+            return parts[0]
+        table = pd.concat(parts, ignore_index=location.kind == "parquet")
+        table.attrs = parts[-1].attrs | {"file": location.address}
         return table
 
 
@@ -62,19 +63,23 @@ def read_parts(path: Path | str, rows: int) -> Iterator[pd.DataFrame]:
     location = locate(path)
     if location.kind in LATTICE_KINDS:
         raise FileError(f"{path} is a lattice ({location.kind}), which has no rows: give a table.")
-    parquet = location.kind == "parquet"
-    return _parquet_parts(location, rows) if parquet else csv_parts(Path(path), rows)
+    return _parts(location, rows)
+
+
+def _parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
+    if location.kind == "parquet":
+        return _parquet_parts(location, rows)
+    return csv_parts(Path(location.address), rows or _ROWS)
 
 
 def _dataset(location: Location, lazy: bool) -> xr.Dataset:
-    if location.kind == "zarr":
-        how: dict[str, Any] = {"engine": "zarr", "consolidated": False}
-    else:
-        how = {"engine": _engine(Path(location.address))}
+    zarr = location.kind == "zarr"
+    engine = "zarr" if zarr else _engine(Path(location.address))
     refuse_beyond_memory(location, lazy=lazy)
     # Without dask a lazy dataset is at least not read before it is used.
     chunks: Any = {} if lazy and find_spec("dask") else None
-    dataset = xr.open_dataset(location.address, chunks=chunks, **how)
+    how: dict[str, Any] = {"consolidated": False} if zarr else {}
+    dataset = xr.open_dataset(location.address, engine=engine, chunks=chunks, **how)
     if not dataset.variables:
         dataset.close()
         raise FileError(f"{location.address} has no variables outside of groups: save them at top.")
@@ -101,8 +106,7 @@ def _parquet_parts(location: Location, rows: int | None) -> Iterator[pd.DataFram
     if not count:
         raise FileError(f"{location.address} has columns but no rows: there is nothing to use.")
     if rows is None:
-        in_blocks = ", or read it block by block (zigp fit --stream)"
-        refuse_large(location.address, dict.fromkeys(schema.names, _CELL * count), in_blocks)
+        refuse_large(location.address, dict.fromkeys(schema.names, _CELL * count), _IN_BLOCKS)
     for name in location.files:
         start = 0
         with file_errors("read", name), location.parquet(name) as file:
@@ -152,11 +156,11 @@ def _common_schema(location: Location) -> tuple[Any, int]:
 def refuse_large(address: str, sizes: Mapping[str, int], advice: str = "") -> None:
     """Raise an error if columns, or arrays, of so many bytes do not fit into memory together."""
     if (total := sum(sizes.values())) > (room := _room()):
-        name = max(sizes, key=lambda name: sizes[name])
+        name = max(sizes, key=sizes.__getitem__)
         raise FileError(
-            f"{address} takes {_giga(total)} GB or more, of which {_giga(sizes[name])} GB in "
-            f"{name!r}; {_giga(room)} GB is the most that is read at once on this machine. Check "
-            f"whether it is meant to be so large, or cut out a part{advice}."
+            f"{address} takes {total / 1e9:.3g} GB or more, of which {sizes[name] / 1e9:.3g} GB in "
+            f"{name!r}; {room / 1e9:.3g} GB is the most that is read at once on this machine. "
+            f"Check whether it is meant to be so large, or cut out a part{advice}."
         )
 
 
@@ -167,25 +171,7 @@ def refuse_beyond_memory(location: Location, *, lazy: bool = False) -> None:
         for name, (shape, width) in _arrays(location).items()
         if not lazy or len(shape) == 1
     }
-    in_blocks = ", or read it block by block (zigp fit --stream)"
-    refuse_large(location.address, sizes, in_blocks * (location.kind == "zarr" and not lazy))
-
-
-def refuse_many_chunks(address: str, count: int) -> None:
-    if count > _MOST_CHUNKS:
-        raise FileError(
-            f"{address} claims {count:.3g} chunks, more than can be kept track of: save it in "
-            "fewer and larger ones."
-        )
-
-
-def refuse_large_chunks(address: str, held: int) -> None:
-    """Raise an error if a chunk takes more memory, while it is read, than there is."""
-    if held > (room := _room()):
-        raise FileError(
-            f"{address} has a chunk that takes {_giga(held)} GB while it is read; {_giga(room)} GB "
-            "is the most that is read at once on this machine. Save it in smaller chunks."
-        )
+    refuse_large(location.address, sizes, _IN_BLOCKS * (location.kind == "zarr" and not lazy))
 
 
 def _arrays(location: Location) -> dict[str, tuple[tuple[int, ...], int]]:
@@ -211,7 +197,3 @@ def _room() -> float:
         return _SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not on Windows
         return float("inf")
-
-
-def _giga(size: float) -> str:
-    return f"{size / 1e9:.3g}"
