@@ -11,9 +11,4 @@ class StopRequest(BaseException):
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        self.number = number
-
-    @property
-    def code(self) -> int:
-        """The exit code of the process."""
-        return 128 + self.number
+        self.code = 128 + number  # the exit code of the process

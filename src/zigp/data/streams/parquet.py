@@ -13,7 +13,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 
 from zigp.data.columns import Table, column_kind
 from zigp.data.tables.addresses import Location
-from zigp.data.tables.errors import FileError, check_names, check_rows, file_errors
+from zigp.data.tables.errors import FileError, check_columns, check_rows, file_errors
 
 _ROWS = 2**16  # decoded at once, few enough for the processor's cache
 _FOOTERS_AT_ONCE = 8  # of files that may be far away
@@ -44,16 +44,17 @@ class ParquetSource:
         self.address, self._found, self._target = found.address, found, target
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             # All are kept: those of a large file take long to read.
-            self._footers, schemas = zip(*pool.map(self._footer, found.files), strict=True)
+            self._footers, schemas = zip(*pool.map(found.footer, found.files), strict=True)
         types = schemas[0]
-        self.names = tuple([n for n in types if n != target] if columns is None else columns)
+        self.names = tuple([n for n in types.names if n != target] if columns is None else columns)
         self.kinds = self._kinds(found.files[0], types, levels)
         for file, others in zip(found.files, schemas, strict=True):
             kinds = self._kinds(file, others, levels)
             if changed := [name for name in self.names if kinds[name] != self.kinds[name]]:
                 raise FileError(
-                    f"{file}, column {changed[0]!r} holds {others[changed[0]]}, but "
-                    f"{types[changed[0]]} in {found.files[0]}: write all files with the same types."
+                    f"{file}, column {changed[0]!r} holds {others.field(changed[0]).type}, but "
+                    f"{types.field(changed[0]).type} in {found.files[0]}: write all files with the "
+                    "same types."
                 )
         self._groups = [
             (f, g) for f, one in enumerate(self._footers) for g in range(one.num_row_groups)
@@ -62,25 +63,16 @@ class ParquetSource:
         if not self.sizes.sum():
             raise FileError(f"{self.address} has columns but no rows: there is nothing to use.")
 
-    def _footer(self, file: str) -> tuple[Any, dict[str, Any]]:
-        """Return the footer of a file, and the types of its columns."""
-        with file_errors("read", file), self._found.parquet(file) as opened:
-            schema = opened.schema_arrow
-            names = [name for name in schema.names if not name.startswith("__index_level_")]
-            check_names(file, names)
-            return opened.metadata, {name: schema.field(name).type for name in names}
-
-    def _kinds(self, file: str, types: dict[str, Any], levels: Collection[str]) -> dict[str, str]:
+    def _kinds(self, file: str, schema: Any, levels: Collection[str]) -> dict[str, str]:
         """Return what each input of a file holds."""
-        for name in (self._target, *self.names, *levels):
-            if name not in types:
-                raise FileError(f"{file} has no column {name!r}. It has {', '.join(types)}.")
-        kinds = {n: "category" if n in levels else column_kind(types[n]) for n in self.names}
+        types = dict(zip(schema.names, schema.types, strict=True))
+        check_columns(file, types, (self._target, *self.names, *levels))
         if column_kind(types[self._target]) != "number":
             raise FileError(
                 f"{file}, column {self._target!r} holds {types[self._target]}, not numbers: name "
                 "another target, or write it as numbers."
             )
+        kinds = {n: "category" if n in levels else column_kind(types[n]) for n in self.names}
         if unknown := [name for name in self.names if kinds[name] is None]:
             raise FileError(
                 f"{file}, column {unknown[0]!r} holds {types[unknown[0]]}, not numbers: name it "

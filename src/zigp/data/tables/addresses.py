@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from zigp.data.tables.errors import FileError, file_errors
+from zigp.data.tables.errors import FileError, check_names, file_errors
 
 _ENDINGS = (".parquet", ".parq", ".pq")  # of the files of a table in a folder
 _ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")  # files that mark a Zarr folder
@@ -44,6 +45,13 @@ class Location:
         return pq.ParquetFile(
             self.open(name), metadata=footer, buffer_size=self.buffer, pre_buffer=False
         )
+
+    def footer(self, name: str) -> tuple[Any, Any]:
+        """Return the metadata of one of the files, and its columns but for an index of pandas."""
+        with file_errors("read", name), self.parquet(name) as opened:
+            fields = [f for f in opened.schema_arrow if not f.name.startswith("__index_level_")]
+            check_names(name, [field.name for field in fields])
+            return opened.metadata, pa.schema(fields)
 
 
 def locate(source: str | Path) -> Location:

@@ -17,7 +17,7 @@ import xarray as xr
 
 from zigp.data.tables.addresses import Location, begins, locate
 from zigp.data.tables.csv import csv_parts
-from zigp.data.tables.errors import FileError, check_names, file_errors
+from zigp.data.tables.errors import FileError, file_errors
 
 LATTICE_KINDS = ("netcdf", "zarr")
 
@@ -95,8 +95,6 @@ def _engine(path: Path) -> Any:
         raise FileError(f"{path} is NetCDF of the kind CDF-5: convert it with nccopy -k nc4.")
     if begins(path, b"CDF"):
         return "scipy"
-    with h5py.File(path) as file:  # raises an error if it is damaged; h5netcdf would raise two
-        list(file.values())
     return "h5netcdf"
 
 
@@ -128,14 +126,10 @@ def _parquet_parts(location: Location, rows: int | None) -> Iterator[pd.DataFram
 
 def _common_schema(location: Location) -> tuple[Any, int]:
     """Return the names and types of a table's columns, common to its files, and count its rows."""
-    schemas, count = list[Any](), 0
-    for name in location.files:
-        with file_errors("read", name), location.parquet(name) as file:
-            names = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
-            check_names(name, names)
-            schemas.append(pa.schema([file.schema_arrow.field(n) for n in names]))
-            count += file.metadata.num_rows
-        if differ := sorted({*names} ^ {*schemas[0].names}):
+    footers, schemas = zip(*map(location.footer, location.files), strict=True)
+    count = sum(footer.num_rows for footer in footers)
+    for name, schema in zip(location.files, schemas, strict=True):
+        if differ := sorted({*schema.names} ^ {*schemas[0].names}):
             raise FileError(
                 f"{name} and {location.files[0]} differ in column {differ[0]!r}: write all files "
                 "with the same columns."
@@ -183,7 +177,7 @@ def _arrays(location: Location) -> dict[str, tuple[tuple[int, ...], int]]:
         return {name: (one.shape, one.dtype.itemsize) for name, one in arrays}
     if begins(Path(location.address), b"CDF"):  # in which every cell takes its room
         return {}
-    with h5py.File(location.address) as file:
+    with h5py.File(location.address) as file:  # raises one error if it is damaged, h5netcdf two
         return {
             name: (one.shape, one.dtype.itemsize)
             for name, one in file.items()

@@ -95,7 +95,7 @@ _CONVERSIONS = {"number": _numbers, "time": _times, "category": _levels}
 def _values(frame: pd.DataFrame, name: str) -> pd.Series:
     """Return a column, with gaps where the text of a CSV file stands for one."""
     values = frame[name]
-    return values.mask(values.str.strip().isin(_MISSING)) if _is_csv(frame) else values
+    return values.mask(values.str.strip().isin(_MISSING)) if "decimal" in frame.attrs else values
 
 
 def _parsed(frame: pd.DataFrame, values: pd.Series) -> pd.Series:
@@ -127,10 +127,6 @@ def _refuse(frame: pd.DataFrame, name: str, wrong: pd.Series, what: str) -> None
         at = int(wrong.to_numpy().argmax())
         file, label = frame.attrs.get("file", "The table"), frame.index[at]
         row = label if isinstance(label, (int, np.integer)) else at
-        place = f"line {label}" if _is_csv(frame) else f"row {row + 1}"
+        place = f"line {label}" if "decimal" in frame.attrs else f"row {row + 1}"
         text = _text(frame[name].iloc[at])[:60]
         raise FileError(f"{file}, {place}, column {name!r}{what.format(text)}")
-
-
-def _is_csv(frame: pd.DataFrame) -> bool:
-    return "decimal" in frame.attrs
