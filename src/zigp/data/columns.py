@@ -1,9 +1,7 @@
 """The types of columns of a table, and the numbers that a model reads from them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -59,7 +57,7 @@ class Table:
     columns: dict[str, Column]
 
     @classmethod
-    def of(cls, frame: pd.DataFrame) -> Table:
+    def of(cls, frame: pd.DataFrame) -> Self:
         """Return the columns of the rows that a model is fitted to."""
         _refuse_duplicates(frame)
         return cls({str(name): _column(str(name), frame[name]) for name in frame})

@@ -1,10 +1,9 @@
 """Rows of inputs: their column groups, the lattice that they form, and their batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Self
 
 import numpy as np
 
@@ -42,7 +41,7 @@ class Inputs:
     def shape(self) -> tuple[int, ...]:
         return self.X.shape
 
-    def only(self, rows: np.ndarray) -> Inputs:
+    def only(self, rows: np.ndarray) -> "Inputs":
         """Return the rows of a mask."""
         if rows.all():
             return self
@@ -114,7 +113,7 @@ class Layout:
         exposure: int | str | None = None,
         categorical: tuple[int, ...] = (),
         split: bool = False,
-    ) -> Layout:
+    ) -> Self:
         """Resolve names to numbers, and check that each column is in exactly one group.
 
         Without groups all columns are together; with `split`, a column whose coordinates form a

@@ -1,7 +1,5 @@
 """Files and folders that are replaced as a whole."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil

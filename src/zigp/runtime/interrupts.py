@@ -1,7 +1,5 @@
 """Requests to stop, which end training with the current model."""
 
-from __future__ import annotations
-
 
 class StopRequest(BaseException):
     """A signal that asks the process to end, raised as an exception like that of Ctrl-C.

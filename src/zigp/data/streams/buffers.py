@@ -1,7 +1,5 @@
 """Buffers that threads fill ahead of their use, and blocks drawn from them in random order."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Tables in Parquet files, row group by row group."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A source of any size as blocks of rows in random order, and a sample of it."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -9,7 +7,7 @@ from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -57,7 +55,7 @@ def open_stream(
     categories: Mapping[str, Sequence[str]] | Sequence[str] = (),
     part: tuple[int, int] = (0, 1),
     rows_per_block: int = 2**18,
-) -> Stream:
+) -> "Stream":
     """Open data of any size, to be read block by block.
 
     Only the footers of Parquet files, or the axes of a lattice, are read here.
@@ -235,7 +233,7 @@ class Stream:
         values = [values.tobytes() for values in (self._source.sizes, *sample)]
         return sha256(b"".join([self._source.fingerprint(), *values])).hexdigest()
 
-    def read_as(self, table: Table) -> Stream:
+    def read_as(self, table: Table) -> Self:
         """Return the same stream with times and levels as the numbers that a Table makes of them.
 
         Parameters
@@ -252,7 +250,7 @@ class Stream:
             )
         return replace(self, _table=table)
 
-    def in_blocks_of(self, rows: int) -> Stream:
+    def in_blocks_of(self, rows: int) -> Self:
         """Return the same stream in blocks of another size."""
         return replace(self, rows_per_block=rows)
 

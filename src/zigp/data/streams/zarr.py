@@ -1,7 +1,5 @@
 """Lattices in Zarr, chunk by chunk: every cell a row with its coordinates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from math import prod

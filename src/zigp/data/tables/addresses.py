@@ -1,7 +1,5 @@
 """The format of a file at a path or an fsspec address, by its content."""
 
-from __future__ import annotations
-
 import gzip
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """CSV files, parsed once, as frames of text."""
 
-from __future__ import annotations
-
 import codecs
 import csv
 import re

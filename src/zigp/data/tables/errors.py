@@ -1,7 +1,5 @@
 """Errors with files, in one sentence each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Tables as frames, whole or in parts, and lattices as datasets."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Columns of a table as numbers, times or levels, or an error that names the line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

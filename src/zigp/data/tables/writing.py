@@ -1,7 +1,5 @@
 """Tables and lattices into files, whole or not at all."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 import tempfile
