@@ -1,7 +1,5 @@
 """The axes of a lattice of xarray, and its observed cells as a table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest

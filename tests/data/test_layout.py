@@ -1,7 +1,5 @@
 """Column groups are resolved, lattices are found once, and batches are padded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr

@@ -1,7 +1,5 @@
 """Streams: every row once a pass, in an order that repeats, and errors that name the place."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tables and lattices are written whole or not at all, and every error says what to do."""
 
-from __future__ import annotations
-
 import errno
 import io
 import re
