@@ -49,10 +49,9 @@ def test_the_content_counts_and_not_the_name(tmp_path):
     ("content", "kind"),
     [
         (b"PAR1....", "parquet"),
-        (b"CDF\1....", "netcdf"),
-        (b"CDF\2....", "netcdf"),
-        (b"CDF\5....", "netcdf"),
-        (HDF5, "netcdf"),
+        (b"CDF\1....", "scipy"),
+        (b"CDF\2....", "scipy"),
+        (HDF5, "h5netcdf"),
         (b"PK,rain\n1,2\n", "csv"),
         (b"CDF,rain\n1,2\n", "csv"),
         (b"", "csv"),

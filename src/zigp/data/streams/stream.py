@@ -23,9 +23,11 @@ _BUFFER = 2**28  # bytes of rows that are shuffled together; as many are read ah
 _SLICES = 4  # at least, in a buffer
 # A sample comes from 64 slices: fewer where they are large, more where they are small.
 _SAMPLED_SLICES, _MOST_READ, _READ_PER_SAMPLED = 64, 2**25, 4
+_NETCDF = "is NetCDF, which cannot be streamed: write it as Zarr first, in chunks."
 _CONVERT = {
     "csv": "is text, which cannot be streamed: write it as Parquet first.",
-    "netcdf": "is NetCDF, which cannot be streamed: write it as Zarr first, in chunks.",
+    "h5netcdf": _NETCDF,
+    "scipy": _NETCDF,
 }
 
 

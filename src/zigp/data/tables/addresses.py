@@ -13,8 +13,11 @@ from zigp.data.tables.errors import FileError, check_names, file_errors
 
 _ENDINGS = (".parquet", ".parq", ".pq")  # of the files of a table in a folder
 _ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")  # files that mark a Zarr folder
-_MAGIC = {b"PAR1": "parquet", b"\x89HDF\r\n\x1a\n": "netcdf"} | {
-    b"CDF" + version: "netcdf" for version in (b"\1", b"\2", b"\5")
+_MAGIC = {
+    b"PAR1": "parquet",
+    b"\x89HDF\r\n\x1a\n": "h5netcdf",
+    b"CDF\1": "scipy",
+    b"CDF\2": "scipy",
 }
 _GZIP = b"\x1f\x8b"
 _ZIP = "a zip archive, as spreadsheets are: export the sheet as CSV, or unpack the file inside."
@@ -24,6 +27,7 @@ _REFUSED = {b"PK\3\4": _ZIP, b"PK\5\6": _ZIP} | {
     b"\x80" + version: _PICKLE for version in (b"\2", b"\3", b"\4", b"\5")
 }
 _REFUSED[b"\xd0\xcf\x11\xe0"] = "a spreadsheet: export it as CSV."
+_REFUSED[b"CDF\5"] = "NetCDF of the kind CDF-5: convert it with nccopy -k nc4."
 _MODEL = b'{"__metadata__"'
 _FAR_BUFFER = 2**22  # bytes at once where every request takes its time
 
@@ -33,7 +37,7 @@ class Location:
     """A lattice, or the files of a table, and how to open these."""
 
     address: str
-    kind: str  # csv, parquet, netcdf or zarr; at a remote address parquet or zarr
+    kind: str  # csv, parquet, or xarray's engine for a lattice: h5netcdf, scipy or zarr
     files: tuple[str, ...] = ()
     open: Callable[[str], Any] = str  # pyarrow opens a path by itself
     buffer: int = 2**18  # bytes of each column that are read at once

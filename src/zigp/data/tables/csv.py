@@ -34,10 +34,9 @@ def csv_parts(path: Path, rows: int) -> Iterator[pd.DataFrame]:
         outside = re.sub(r'"[^"]*("|$)', "", header)
         delimiter = max(",;\t", key=outside.count)
         records = _rows(path, delimiter, chain([header], lines), first)
-        nothing: list[Any] = [first]
-        line, *fields = next(records, nothing)
-        if not fields:
+        if not (head := list(islice(records, 1))):
             raise FileError(f"{path} is empty: it needs a line of column names, and rows.")
+        line, *fields = head[0]
         names = [name.strip() for name in fields]
         check_names(f"{path}, line {line}", names)
         head = list(islice(records, _ROWS if delimiter == ";" else 1))

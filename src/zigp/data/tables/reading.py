@@ -13,11 +13,11 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 import xarray as xr
 
-from zigp.data.tables.addresses import Location, begins, locate
+from zigp.data.tables.addresses import Location, locate
 from zigp.data.tables.csv import csv_parts
 from zigp.data.tables.errors import FileError, file_errors
 
-LATTICE_KINDS = ("netcdf", "zarr")
+LATTICE_KINDS = ("h5netcdf", "scipy", "zarr")
 
 _ROWS = 1 << 16  # of CSV that are parsed at once
 _CELL = 8  # bytes of a number, or of a pointer to a text
@@ -71,13 +71,11 @@ def _parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
 
 
 def _dataset(location: Location, lazy: bool) -> xr.Dataset:
-    zarr = location.kind == "zarr"
-    engine = "zarr" if zarr else _engine(Path(location.address))
     refuse_beyond_memory(location, lazy=lazy)
     # Without dask a lazy dataset is at least not read before it is used.
     chunks: Any = {} if lazy and find_spec("dask") else None
-    how: dict[str, Any] = {"consolidated": False} if zarr else {}
-    dataset = xr.open_dataset(location.address, engine=engine, chunks=chunks, **how)
+    how: dict[str, Any] = {"consolidated": False} if location.kind == "zarr" else {}
+    dataset = xr.open_dataset(location.address, engine=location.kind, chunks=chunks, **how)
     if not dataset.variables:
         dataset.close()
         raise FileError(f"{location.address} has no variables outside of groups: save them at top.")
@@ -85,15 +83,6 @@ def _dataset(location: Location, lazy: bool) -> xr.Dataset:
         return dataset
     with dataset:
         return dataset.load()
-
-
-def _engine(path: Path) -> Any:
-    """Return the engine that opens a NetCDF file."""
-    if begins(path, b"CDF\5"):
-        raise FileError(f"{path} is NetCDF of the kind CDF-5: convert it with nccopy -k nc4.")
-    if begins(path, b"CDF"):
-        return "scipy"
-    return "h5netcdf"
 
 
 def _parquet_parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
@@ -173,7 +162,7 @@ def _arrays(location: Location) -> dict[str, tuple[tuple[int, ...], int]]:
 
         arrays = zarr.open_group(location.address, mode="r").arrays()
         return {name: (one.shape, one.dtype.itemsize) for name, one in arrays}
-    if begins(Path(location.address), b"CDF"):  # in which every cell takes its room
+    if location.kind == "scipy":  # in its format every cell takes its room
         return {}
     with h5py.File(location.address) as file:  # raises one error if it is damaged, h5netcdf two
         return {
