@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 
 from zigp.cli.options import listed
 from zigp.data.columns import column_kind
 from zigp.data.names import is_globe, places_among
+from zigp.data.streams import Stream, open_stream
 from zigp.data.tables import FileError, as_dates, check_columns, read, typed
+
+_LARGE = 5_000_000  # rows, or cells, from which on a file is streamed by default
+_BLOCK = (2**8, 2**18)  # smallest and largest
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ class Data:
 def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
     """Return a table's columns as numbers, times and levels, or a lattice as it is.
 
-    Without named columns they are those of the fitted model `like`, or all but the target.
+    The columns are those of the fitted model `like`, or those named, or all but the target.
     """
     table = read(path)
     if not isinstance(table, pd.DataFrame):
@@ -78,7 +83,7 @@ def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
     if roles.target in roles.named:
         raise FileError(f"{roles.target!r} is the target and cannot be an input as well.")
     y, notes = typed(table, {roles.target: "number"})[roles.target], []
-    if like is not None and not roles.named:
+    if like is not None:
         X = as_fitted(path, table, like)
     else:
         names = roles.named or [str(c) for c in table.columns if c != roles.target]
@@ -101,6 +106,32 @@ def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
             f"Every {roles.target} is {values[0]:g}: there is nothing to tell rows apart by."
         )
     return Data(X[observed], values, tuple(notes))
+
+
+def open_if_large(path: Path | str, columns: ColumnRoles, wanted: bool | None) -> Stream | None:
+    """Return a stream of the file if that is wanted or, by default, if it is large.
+
+    An address is taken to be large.
+    """
+    if wanted is False:
+        return None
+    required = wanted or isinstance(path, str)
+    try:
+        stream = open_stream(
+            path,
+            target=columns.target,
+            columns=columns.named or None,
+            categories=columns.categories,
+            part=(jax.process_index(), jax.process_count()),
+        )
+    except (ValueError, OSError):
+        if required:
+            raise
+        return None  # reading the whole file gives the better error
+    if not required and stream.rows < _LARGE:
+        return None
+    rows = -(-stream.rows // jax.process_count())
+    return stream.in_blocks_of(int(np.clip(1 << (rows - 1).bit_length(), *_BLOCK)))
 
 
 def _notes_on_dates(table: pd.DataFrame, X: pd.DataFrame) -> list[str]:

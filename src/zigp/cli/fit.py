@@ -1,15 +1,15 @@
 """`zigp fit`."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
+import jax
 import typer
 
 from zigp import load
-from zigp.cli.data import ColumnRoles, Data, read_data
+from zigp.cli.data import ColumnRoles, Data, open_if_large, read_data
 from zigp.cli.errors import using
 from zigp.cli.estimators import MODELS, grouped, new_estimator
 from zigp.cli.options import (
@@ -36,8 +36,7 @@ from zigp.cli.options import (
     with_settings,
 )
 from zigp.cli.printing import tell
-from zigp.cli.processes import Process, joined
-from zigp.cli.streams import open_if_large
+from zigp.cli.processes import joined
 from zigp.data.grids import is_lattice
 from zigp.data.streams import Stream
 from zigp.data.tables import FileError, check_writable
@@ -93,21 +92,22 @@ def fit(
     """
     if write_config:
         typer.echo(as_toml(context))
-    with using(from_), joined(distributed, coordinator, num_processes, process_id) as process:
+    with using(from_), joined(distributed, coordinator, num_processes, process_id):
         use_device(device)
+        first = jax.process_index() == 0
         source, columns, typed = place(data), ColumnRoles.of(context.params), given(context)
         replaced = _check_output(out, source, settings["resume"], force)
         estimator = _estimator(model, columns, settings, from_, typed)
-        estimator.set_params(checkpoint=f"{out}.checkpoint", verbose=not quiet and process.first)
-        rows, streamed = _training_data(source, columns, estimator, from_, stream, process)
+        estimator.set_params(checkpoint=f"{out}.checkpoint", verbose=first and not quiet)
+        rows, streamed = _training_data(source, columns, estimator, from_, stream)
         _check_passes(estimator, passes, typed, streamed)
-        tell(*rows.notes, quiet=not process.first)
+        tell(*rows.notes, quiet=not first)
         if from_ is None:
             grouped(estimator, columns, rows)
         with hold_checkpoints(estimator.checkpoint, replace=replaced):
             stop = _train(estimator, rows, streamed, passes)
             estimator.set_origin(target, command=typed_words(), space=columns.space, time=time)
-            lines = _finish(estimator, out, stop) if process.first else []
+            lines = _finish(estimator, out, stop) if first else []
             if stop is not None:
                 tell(*lines)
                 raise stop.__cause__ or stop
@@ -205,23 +205,19 @@ def _training_data(
     estimator: Any,
     start: Path | None,
     stream: bool | None,
-    process: Process,
 ) -> tuple[Data, Stream | None]:
     """Read a file, or open it as a stream and read its first rows.
 
     A model that is trained further takes the columns that it was fitted with.
     """
-    names = [] if start is None else list(getattr(estimator, "feature_names_in_", ()))
+    table = getattr(estimator, "table_", None)
+    names = [] if table is None else list(table.columns)
     wanted = columns
-    if names:
-        levels = [] if estimator.table_ is None else [names[c] for c in estimator.table_.categories]
+    if table is not None:
+        levels = [names[c] for c in table.categories]
         wanted = ColumnRoles(columns.target, inputs=names, categories=levels)
-    streamed = open_if_large(source, wanted, stream, process)
-    if streamed is None:
-        if process.of > 1:
-            raise ValueError("Several workers divide a stream among them: add --stream.")
-        rows = read_data(source, columns, like=None if start is None else estimator)
-    else:
+    streamed = open_if_large(source, wanted, stream)
+    if streamed is not None:
         if not hasattr(estimator, "fit_stream"):
             raise FileError(
                 f"{source} would be read block by block, and a hurdle looks at all of its rows at "
@@ -229,18 +225,20 @@ def _training_data(
             )
         note = f"{source} has {streamed.rows:,} rows and is read block by block."
         rows = Data(*streamed.sample(_LOOKED_AT, 0), (note,), streamed.groups)
+    elif jax.process_count() > 1:
+        raise ValueError("Several workers divide a stream among them: add --stream.")
+    else:
+        rows = read_data(source, columns, like=None if start is None else estimator)
     if is_lattice(rows.X):
         return rows, streamed
     if len(rows.X) < 2:
         raise FileError(
             f"{source} has a single row with a {columns.target}: too few to learn from."
         )
-    if start is None:
-        return rows, streamed
-    have = list(rows.X.columns) if streamed is None else columns.named or names
-    if set(have) != set(names):
-        raise FileError(f"{start} was fitted with {', '.join(names)}, not with {', '.join(have)}.")
-    return replace(rows, X=rows.X[names]), streamed
+    if names and columns.named and set(columns.named) != set(names):
+        have = ", ".join(columns.named)
+        raise FileError(f"{start} was fitted with {', '.join(names)}, not with {have}.")
+    return rows, streamed
 
 
 def _check_passes(
