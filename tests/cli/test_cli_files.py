@@ -601,15 +601,15 @@ MISTAKES = {
     "no models": (f"{EVALUATE} --models ,", "--models names none"),
     "more folds than times": (
         f"{EVALUATE} --time hour --cv 99",
-        "20 times cannot be split into 99 folds: lower --cv",
+        "There are 20 times, too few for n_splits=99. Lower --cv.",
     ),
     "more folds than places": (
         f"{EVALUATE} --cv 99",
-        "8 places cannot be split into 99 folds: lower --cv",
+        "There are 8 places, too few for n_splits=99. Lower --cv.",
     ),
     "more folds than rows": (
         f"{EVALUATE} --cv 500 --cv-random",
-        "cannot be split into 500 folds",
+        "the number of samples: n_samples=159. Lower --cv.",
     ),
     "a folder that cannot be made": ("demo --out rain.csv/x", "Cannot write rain.csv/x/rain.png: "),
     "a figure that cannot be written": ("demo --out out", "rain.png exists and is of another kind"),

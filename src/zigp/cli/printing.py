@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import typer
 
@@ -36,7 +37,7 @@ def tell(*lines: str, quiet: bool = False) -> None:
         typer.echo(plain(line), err=True)
 
 
-def print_scores(scores: Mapping[str, Mapping[str, float]]) -> None:
+def print_scores(scores: Mapping[Any, Mapping[Any, float]]) -> None:
     """Print a line for each model and a column for each score; a missing score stays empty."""
     from rich.console import Console
     from rich.table import Column, Table
