@@ -27,8 +27,6 @@ from zigp.cli.printing import tell
 from zigp.data.tables import (
     LATTICE_KINDS,
     LATTICES,
-    TABLES,
-    FileError,
     check_writable,
     locate,
     read,
@@ -79,13 +77,14 @@ def predict(
             names = {name: prefix + str(name) for name in answer}
             write_dataset(answer.rename(names), out, force)
         else:
-            check_writable(out, force, TABLES)
             with writing(out, force) as file:
                 for part in read_parts(source, chunk_rows):
                     X = as_fitted(source, part, fitted)
                     columns = _columns(fitted, X, level, below)
                     new = by_output({prefix + name: v for name, v in columns.items()}, fitted)
-                    _report_nonfinite(new)
+                    added = pd.DataFrame(new).select_dtypes("float")
+                    for name, bad in (~np.isfinite(added)).sum().items():
+                        tell(f"Look at this: {bad:,} of {name} are not finite.", quiet=not bad)
                     file.add(with_columns(source, part, X, new, out))
                     count += len(part)
                     if count % chunk_rows == 0:
@@ -112,22 +111,13 @@ def _columns(
     return columns
 
 
-def _report_nonfinite(columns: dict[str, np.ndarray]) -> None:
-    for name, values in columns.items():
-        if values.dtype.kind == "f" and (bad := np.count_nonzero(~np.isfinite(values))):
-            tell(f"Look at this: {bad:,} of {name} are not finite.")
-
-
 def _lattice(model: Any, path: Path | str, level: float, below: float | None) -> Any:
     """Return predictions in every cell of a lattice, lazily where dask is installed."""
     if not hasattr(model, "predict_lattice"):
         raise ValueError("The model is a classifier, which predicts at the rows of a table.")
     target: Any = read(path, lazy=True)
-    if find_spec("dask"):  # in parts, whatever the chunks of the file
-        names, sizes = list(target.sizes), tuple(target.sizes.values())
-        if 0 in sizes:
-            empty = names[sizes.index(0)]
-            raise FileError(f"Dimension {empty!r} of {path} is empty: there are no places in it.")
-        target = target.chunk(dict(zip(names, block_shape(sizes, _CELLS), strict=True)))
+    sizes = tuple(target.sizes.values())
+    if find_spec("dask") and all(sizes):  # in parts, whatever the chunks of the file
+        target = target.chunk(dict(zip(target.sizes, block_shape(sizes, _CELLS), strict=True)))
     tail = 0.5 * (1.0 - level)
     return model.predict_lattice(target, (tail, 0.5, 1.0 - tail), below)
