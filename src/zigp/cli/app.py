@@ -89,9 +89,6 @@ def main() -> None:
     except StopRequest as stop:
         print("Interrupted.", file=sys.stderr)
         sys.exit(stop.code)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except Exception as error:
         if "--debug" in sys.argv:
             raise
