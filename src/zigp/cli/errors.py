@@ -13,10 +13,6 @@ EXPECTED = (ValueError, OSError, FloatingPointError, ImportError)
 _LONGEST = 300  # characters of an unexpected error
 
 
-class ModelError(ValueError):
-    """A file has the form of a model, but its parts do not fit together."""
-
-
 def ran_out(error: BaseException) -> bool:
     """Return whether memory ran out, here or on a device.
 
@@ -43,7 +39,7 @@ def using(path: Path | None) -> Iterator[None]:
         if path is None or ran_out(error):
             raise
         what = f"{type(error).__name__}: {error}"[:_LONGEST]
-        raise ModelError(
+        raise ValueError(
             f"{path} is not a model that this zigp can use: {what} If zigp wrote it, run this "
             "again with --debug, and report what that shows."
         ) from error
