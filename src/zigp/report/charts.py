@@ -43,7 +43,7 @@ _STYLE = {
     "ytick.color": "0.3",
 }
 _MOST_INPUTS = 6
-_LONGEST, _LONGEST_LEVEL = 48, 16  # characters of a label, and of a level's
+_LONGEST = 48  # characters of a label
 # What matplotlib writes around a drawing, and names that would occur several times on the page.
 _FRAME = re.compile(
     r'^.*?(?=<svg )|<metadata>.*?</metadata>|<style.*?</style>|(?<=<g) id="[^"]*"', re.S
@@ -138,11 +138,6 @@ def _draw_over_time(times: pd.Series, y: pd.Series, unit: str, ax: np.ndarray) -
 
 def _draw_means(x: pd.Series, observed: pd.Series, mean: np.ndarray, unit: str, ax: Axes) -> None:
     """Draw means of observations and predictions along an input."""
-    if x.dtype == "category":
-        levels = enumerate(map(str, x.cat.categories))
-        x = x.cat.rename_categories(
-            [level if len(level) <= _LONGEST_LEVEL else f"{level[:12]}… {i}" for i, level in levels]
-        )
     plots.means_along(x, observed, unit=unit, label="observed", ax=ax)
     plots.means_along(x, pd.Series(mean, name=observed.name), unit=unit, label="predicted", ax=ax)
 

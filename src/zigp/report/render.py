@@ -162,13 +162,8 @@ def _maps(model: Any, X: pd.DataFrame, y: np.ndarray, roles: Roles) -> dict[str,
     maps = map_data(some, roles, values, note)
     tol = 0.5 * resolution_of(y)
     layers = draw_maps(model, maps, roles, tol)
-    drawn = {"axes": list(roles.places), "layers": [layer["data"] for layer in layers]}
-    return {
-        "layers": layers,
-        "data": maps.packed() | drawn,
-        "note": maps.note,
-        "tol": tol,
-    }
+    data = maps.packed() | {"axes": roles.places, "layers": [layer["data"] for layer in layers]}
+    return {"layers": layers, "data": data, "note": maps.note, "tol": tol}
 
 
 def _rendered(**content: Any) -> str:
@@ -182,5 +177,5 @@ def _rendered(**content: Any) -> str:
     environment.filters.update(
         amount=amount, command=shlex.join, distance=distance_from_uniform, text=value_text
     )
-    template = environment.from_string(page)
-    return template.render(**content, css=Markup(css), js=Markup(js), version=version("zigp"))
+    content |= {"css": Markup(css), "js": Markup(js), "version": version("zigp")}
+    return environment.from_string(page).render(content)

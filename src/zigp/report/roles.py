@@ -78,15 +78,10 @@ class Roles:
         target = target or next(iter(units), "y")
         time = time or fitted.get("time") or _time(kinds)
         numbers = [name for name, kind in kinds.items() if kind == "number" and name != time]
-        degrees = degrees_of(model)
-        places = places_among(space or numbers)
-        named = [name for name in fitted.get("space") or () if name in numbers]
-        if space is not None:
-            places = places or (space[0], space[1])
-        elif degrees:
-            places = degrees
-        elif len(named) == 2:
-            places = places_among(named) or (named[0], named[1])
+        if space is None:
+            recorded = [name for name in fitted.get("space") or () if name in numbers]
+            space = degrees_of(model) or (recorded if len(recorded) == 2 else None)
+        places = places_among(space or numbers) or ((space[0], space[1]) if space else None)
         return cls(target, places, time, units.get(target, ""))
 
     def others(self, names: Sequence[str]) -> list[str]:

@@ -105,8 +105,8 @@ class Trial:
         for name, one in _rivals(model, verbose).items():
             say(f"{name}: fitting four fifths of the rows, to evaluate it on the others.")
             # An effort is not an input of a model without exposure.
-            effort = {getattr(model, "exposure", None)} - {getattr(one, "exposure", None)}
-            inputs = [column for column in X.columns if column not in effort]
+            effort = [] if hasattr(one, "exposure") else [getattr(model, "exposure", None)]
+            inputs = X.columns.difference(effort, sort=False)
             models[name] = one.fit(X.loc[~held_out, inputs], y[~held_out])
         note = (
             f"A random fifth of the rows ({held_out.sum():,}) was held out; the models were fitted "
