@@ -105,7 +105,7 @@ def _signals_raise() -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         raise StopRequest(number)
 
-    ending = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    ending = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP")]
     heeded = [number for number in ending if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in heeded}
     try:

@@ -44,11 +44,6 @@ class ColumnRoles:
         every = [*self.space, self.time, *self.inputs, *self.categories, self.exposure]
         return list(dict.fromkeys(name for name in every if name))
 
-    def kind(self, name: str) -> str:
-        """Return what an input holds, as a Table calls it."""
-        kinds = {self.time: "time"} | dict.fromkeys(self.categories, "category")
-        return kinds.get(name, "number")
-
     def of_group(self, name: str) -> list[str]:
         """Return the columns of a group: of space, of time, or those that its name lists."""
         roles = {"space": list(self.space), "time": [self.time] if self.time else []}
@@ -93,7 +88,8 @@ def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
             raise FileError(
                 f"{path} has no column but {roles.target!r}: there is nothing to learn."
             )
-        X = typed(table, {name: roles.kind(name) for name in names}, gaps=False)
+        kinds = {roles.time: "time"} | dict.fromkeys(roles.categories, "category")
+        X = typed(table, {name: kinds.get(name, "number") for name in names}, gaps=False)
         notes += _notes_on_dates(table, X)
     observed = y.notna()
     if not observed.any():
@@ -108,14 +104,14 @@ def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
     return Data(X[observed], values, tuple(notes))
 
 
-def open_if_large(path: Path | str, columns: ColumnRoles, wanted: bool | None) -> Stream | None:
+def open_if_large(path: str, columns: ColumnRoles, wanted: bool | None) -> Stream | None:
     """Return a stream of the file if that is wanted or, by default, if it is large.
 
     An address is taken to be large.
     """
     if wanted is False:
         return None
-    required = wanted or isinstance(path, str)
+    required = wanted or "://" in path
     try:
         stream = open_stream(
             path,
@@ -207,8 +203,6 @@ def _from_lattice(path: Path | str, dataset: Any, roles: ColumnRoles) -> Data:
         raise FileError(
             f"{path} has no axis {strange[0]!r}: {roles.target} runs along {', '.join(names)}."
         )
-    if roles.exposure and roles.exposure not in dataset.variables:
-        raise FileError(f"{path} has no variable {roles.exposure!r} for --exposure.")
     shape = " × ".join(
         f"{dim} {len(axis)}" + (f" ({', '.join(groups[dim])})" if groups[dim] != [dim] else "")
         for dim, axis in axes.items()

@@ -21,8 +21,9 @@ def ran_out(error: BaseException) -> bool:
     >>> ran_out(RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 8 bytes."))
     True
     """
-    xla = isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
-    return xla or isinstance(error, MemoryError)
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and "RESOURCE_EXHAUSTED" in str(error)
+    )
 
 
 @contextmanager

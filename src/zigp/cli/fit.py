@@ -29,7 +29,6 @@ from zigp.cli.options import (
     default_of,
     given,
     options_of,
-    place,
     positive,
     typed_words,
     use_device,
@@ -95,11 +94,11 @@ def fit(
     with using(from_), joined(distributed, coordinator, num_processes, process_id):
         use_device(device)
         first = jax.process_index() == 0
-        source, columns, typed = place(data), ColumnRoles.of(context.params), given(context)
-        replaced = _check_output(out, source, settings["resume"], force)
+        columns, typed = ColumnRoles.of(context.params), given(context)
+        replaced = _check_output(out, data, settings["resume"], force)
         estimator = _estimator(model, columns, settings, from_, typed)
         estimator.set_params(checkpoint=f"{out}.checkpoint", verbose=first and not quiet)
-        rows, streamed = _training_data(source, columns, estimator, from_, stream)
+        rows, streamed = _training_data(data, columns, estimator, from_, stream)
         _check_passes(estimator, passes, typed, streamed)
         tell(*rows.notes, quiet=not first)
         if from_ is None:
@@ -118,9 +117,9 @@ def fit(
 # Before training
 
 
-def _check_output(out: str, source: Path | str, resume: bool, force: bool) -> bool:
+def _check_output(out: str, source: str, resume: bool, force: bool) -> bool:
     """Check that the model can be written, and return whether checkpoints are replaced."""
-    if isinstance(source, Path) and Path(out).resolve() == source.resolve():
+    if Path(out).resolve() == Path(source).resolve():
         raise FileError(f"--out {out} is the data: choose another name for the model.")
     check_writable(out, force or resume, endings=())
     folder = Path(f"{out}.checkpoint")
@@ -200,7 +199,7 @@ def _flag(option: str) -> str:
 
 
 def _training_data(
-    source: Path | str,
+    source: str,
     columns: ColumnRoles,
     estimator: Any,
     start: Path | None,

@@ -25,9 +25,8 @@ def info(
     """
     with using(model):
         found = _described(model)
-        text = json.dumps(found, indent=2, ensure_ascii=False) if as_json else None
-        lines = [text] if text else [*map(plain, _lines(str(model), found))]
-    typer.echo("\n".join(lines))
+        lines = [*map(plain, _lines(str(model), found))]
+    typer.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
 
 
 def _described(path: Path) -> dict[str, Any]:

@@ -49,15 +49,6 @@ def listed(names: str | None) -> list[str]:
     return [name.strip() for name in (names or "").split(",") if name.strip()]
 
 
-def place(typed: str) -> Path | str:
-    """Return a path, or an address as text, which a path would change.
-
-    >>> place("s3://bucket/rain")
-    's3://bucket/rain'
-    """
-    return typed if "://" in typed else Path(typed)
-
-
 _SIZE = re.compile(r"([^=]+)=\s*(\d+)\s*(?:,|$)")
 
 
@@ -206,8 +197,8 @@ def as_toml(context: typer.Context) -> str:
 
 def given(context: typer.Context) -> set[str]:
     """Return the names of the options that were typed, or set in a file."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source and source.name != "DEFAULT"}
+    source: Any = context.get_parameter_source
+    return {name for name in context.params if source(name).name != "DEFAULT"}
 
 
 def typed_words() -> list[str]:

@@ -19,7 +19,6 @@ from zigp.cli.options import (
     OnDevice,
     Quiet,
     finite,
-    place,
     share,
     use_device,
 )
@@ -67,25 +66,25 @@ def predict(
     Example: zigp predict rain.zigp new.csv --out predicted.csv
     """
     use_device(device)
-    source, count = place(data), 0
+    count = 0
     with using(model):
         fitted = load(model)
-        if locate(source).kind in LATTICE_KINDS:
+        if locate(data).kind in LATTICE_KINDS:
             check_writable(out, force, endings=LATTICES)
-            answer = _lattice(fitted, source, level, below)
+            answer = _lattice(fitted, data, level, below)
             count = int(answer["mean"].size)
             names = {name: prefix + str(name) for name in answer}
             write_dataset(answer.rename(names), out, force)
         else:
             with writing(out, force) as file:
-                for part in read_parts(source, chunk_rows):
-                    X = as_fitted(source, part, fitted)
+                for part in read_parts(data, chunk_rows):
+                    X = as_fitted(data, part, fitted)
                     columns = _columns(fitted, X, level, below)
                     new = by_output({prefix + name: v for name, v in columns.items()}, fitted)
                     added = pd.DataFrame(new).select_dtypes("float")
                     for name, bad in (~np.isfinite(added)).sum().items():
                         tell(f"Look at this: {bad:,} of {name} are not finite.", quiet=not bad)
-                    file.add(with_columns(source, part, X, new, out))
+                    file.add(with_columns(data, part, X, new, out))
                     count += len(part)
                     if count % chunk_rows == 0:
                         tell(f"{count:,} rows", quiet=quiet)
@@ -111,7 +110,7 @@ def _columns(
     return columns
 
 
-def _lattice(model: Any, path: Path | str, level: float, below: float | None) -> Any:
+def _lattice(model: Any, path: str, level: float, below: float | None) -> Any:
     """Return predictions in every cell of a lattice, lazily where dask is installed."""
     if not hasattr(model, "predict_lattice"):
         raise ValueError("The model is a classifier, which predicts at the rows of a table.")

@@ -10,7 +10,7 @@ from zigp.plots.labels import degrees_of
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of columns in a report: the target, places, the time and other inputs.
+    """The roles of columns in a report: the target, places and the time.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ class Roles:
 
     Examples
     --------
-    >>> Roles("rain_mm", ("lon", "lat"), "hour").others(["lat", "lon", "hour", "height"])
-    ['height']
+    >>> Roles("rain_mm", ("lon", "lat"), "hour", unit="mm").places
+    ('lon', 'lat')
     """
 
     target: str
@@ -83,21 +83,6 @@ class Roles:
             space = degrees_of(model) or (recorded if len(recorded) == 2 else None)
         places = places_among(space or numbers) or ((space[0], space[1]) if space else None)
         return cls(target, places, time, units.get(target, ""))
-
-    def others(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that are neither places nor the time.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Columns.
-
-        Returns
-        -------
-        list of str
-            The other inputs among them.
-        """
-        return [name for name in names if name not in (*(self.places or ()), self.time)]
 
 
 def kinds_of(model: Any) -> dict[str, str]:
