@@ -388,22 +388,6 @@ def test_a_request_to_end_leaves_nothing_half_written(zigp, tmp_path):
     assert listing(tmp_path) == before
 
 
-COMMANDS = ("fit", "predict", "evaluate", "simulate", "info", "demo", "reproduce")
-
-
-def test_help_lists_the_commands_without_loading_jax():
-    code = "import sys; sys.argv = ['zigp', '--help']; from zigp.cli import main\n"
-    check = "try:\n    main()\nexcept SystemExit:\n    print('jax' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code + check], capture_output=True, text=True)
-    assert done.stdout.splitlines()[-1] == "False"
-    assert [name for name in COMMANDS if f"  {name} " not in done.stdout] == []
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_shows_an_example(works, command):
-    assert f"Example: zigp {command}" in works(f"{command} --help")[0]
-
-
 # -- mistakes -------------------------------------------------------------------------------------
 
 FIT = "fit rain.csv --target rain_mm --space lat,lon --time hour --out m.zigp"

@@ -64,6 +64,7 @@ def test_every_picture_is_shown_and_drawn_by_a_page_or_a_script():
 
 def test_numbers_that_differ_are_distinguished():
     assert equal_up_to_rounding("RMSE 0.52, 3 of 4\n", "RMSE  0.521, 3 of 4")
+    assert equal_up_to_rounding("array([0., 4.])\n", "array([-0.,  3.99])\n")
     for other in ("RMSE 0.62", "MAE 0.52", ""):
         assert not equal_up_to_rounding("RMSE 0.52", other)
 

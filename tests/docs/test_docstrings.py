@@ -70,13 +70,9 @@ def test_examples_run(one, request, monkeypatch):
         run_example(one.value, module | example_of(zigp.ZeroInflatedGPRegressor))
 
 
-def test_examples_are_found_and_compared_up_to_rounding():
+def test_examples_are_found():
     names = {one.name for one in WITH_EXAMPLES}
     assert {"zigp.load", "zigp.SparseGPRegressor", "zigp.plots.fit_1d"} <= names
-    checker = RoundingChecker()
-    assert checker.check_output("array([0., 4.])\n", "array([-0.,  3.99])\n", 0)
-    assert not checker.check_output("array([0., 4.])\n", "array([0., 3.])\n", 0)
-    assert not checker.check_output("True\n", "False\n", 0)
 
 
 def test_undocumented_parameters_and_results_are_reported():

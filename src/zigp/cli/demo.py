@@ -8,8 +8,8 @@ import pandas as pd
 import typer
 from matplotlib.figure import Figure
 
+from zigp.cli.messages import print_scores
 from zigp.cli.options import Debug, typed_words
-from zigp.cli.printing import print_scores
 from zigp.data.tables import check_writable
 from zigp.data.tables.errors import file_errors
 from zigp.datasets import simulate_rain

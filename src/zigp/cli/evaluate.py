@@ -13,6 +13,7 @@ from sklearn.model_selection import KFold
 
 from zigp.cli.data import ColumnRoles, Data, read_data
 from zigp.cli.estimators import MODELS, grouped, new_estimator
+from zigp.cli.messages import print_scores, tell
 from zigp.cli.options import (
     DATA,
     Category,
@@ -30,7 +31,6 @@ from zigp.cli.options import (
     use_device,
     with_settings,
 )
-from zigp.cli.printing import print_scores, tell
 from zigp.data.grids import as_cells, is_lattice
 from zigp.diagnostics.scores import amount_scores
 from zigp.diagnostics.validation import cross_check, folds

@@ -10,8 +10,8 @@ import typer
 
 from zigp import load
 from zigp.cli.data import ColumnRoles, Data, open_if_large, read_data
-from zigp.cli.errors import using
 from zigp.cli.estimators import MODELS, grouped, new_estimator
+from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     ANY_DATA,
     Category,
@@ -34,7 +34,6 @@ from zigp.cli.options import (
     use_device,
     with_settings,
 )
-from zigp.cli.printing import tell
 from zigp.cli.processes import joined
 from zigp.data.grids import is_lattice
 from zigp.data.streams import Stream

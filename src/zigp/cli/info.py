@@ -7,9 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from zigp.cli.errors import using
+from zigp.cli.messages import plain, using
 from zigp.cli.options import Debug
-from zigp.cli.printing import plain
 
 
 def info(

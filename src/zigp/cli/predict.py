@@ -10,7 +10,7 @@ import typer
 
 from zigp import load
 from zigp.cli.data import as_fitted, by_output, with_columns
-from zigp.cli.errors import using
+from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     ANY_DATA,
     Debug,
@@ -22,7 +22,6 @@ from zigp.cli.options import (
     share,
     use_device,
 )
-from zigp.cli.printing import tell
 from zigp.data.tables import (
     LATTICE_KINDS,
     LATTICES,

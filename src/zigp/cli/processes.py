@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import jax
 
-from zigp.cli.errors import ran_out
+from zigp.cli.messages import ran_out
 from zigp.runtime.interrupts import StopRequest
 
 _PATIENCE = 20  # seconds until the others notice that a worker has died

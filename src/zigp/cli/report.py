@@ -8,7 +8,7 @@ import typer
 
 from zigp import load
 from zigp.cli.data import ColumnRoles, read_data
-from zigp.cli.errors import using
+from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     DATA,
     Debug,
@@ -20,7 +20,6 @@ from zigp.cli.options import (
     typed_words,
     use_device,
 )
-from zigp.cli.printing import tell
 from zigp.data.tables import FileError, check_writable
 from zigp.report import Roles, write_report
 

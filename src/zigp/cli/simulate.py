@@ -8,7 +8,7 @@ import typer
 
 from zigp import load
 from zigp.cli.data import as_fitted, by_output, with_columns
-from zigp.cli.errors import using
+from zigp.cli.messages import using
 from zigp.cli.options import Debug, Force
 from zigp.data.tables import FileError, read, writing
 from zigp.datasets import simulate_rain
