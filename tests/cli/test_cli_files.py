@@ -581,8 +581,11 @@ MISTAKES = {
     ),
     "an unknown ending": (f"{PREDICT} --out p.doc", "does not end in .csv"),
     "a table as a lattice": (f"{PREDICT} --out p.nc", "does not end in .csv"),
-    "an unknown model": (f"{EVALUATE} --models zero,trees", "There is no model 'trees'"),
-    "no models": (f"{EVALUATE} --models ,", "--models names none"),
+    "an unknown model": (
+        f"{EVALUATE} --models zero,trees",
+        "--models is 'zero,trees': name some of zero",
+    ),
+    "no models": (f"{EVALUATE} --models ,", "--models is ',': name some of"),
     "more folds than times": (
         f"{EVALUATE} --time hour --cv 99",
         "There are 20 times, too few for n_splits=99. Lower --cv.",

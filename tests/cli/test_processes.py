@@ -18,7 +18,7 @@ import pandas as pd
 import pytest
 
 from zigp import load
-from zigp.cli.options import Device, use_device
+from zigp.cli.options import use_device
 from zigp.cli.processes import _end, joined
 
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -271,5 +271,5 @@ def test_a_device_is_one_of_this_process(monkeypatch):
     chosen = []
     monkeypatch.setattr("jax.local_devices", lambda backend: [f"the second's {backend}"])
     monkeypatch.setattr("jax.config.update", lambda name, value: chosen.append(value))
-    use_device(Device.gpu)
+    use_device("gpu")
     assert chosen == ["the second's gpu"]

@@ -10,18 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-from typer.testing import CliRunner
-
-from zigp.cli import app
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "tools"))
-
 import architecture
 import measured
+import pytest
 from blocks import blocks, equal_up_to_rounding, run, shell_lines
 from docstrings import public
 from hooks import formula
+from typer.testing import CliRunner
+
+from zigp.cli import app
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -5,21 +5,16 @@ from __future__ import annotations
 import doctest
 import functools
 import inspect
-import sys
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from blocks import equal_up_to_rounding
+from docstrings import Public, problems, public
 
 import zigp
 from zigp.datasets import simulate_rain_grid
-
-sys.path.insert(0, str(Path(__file__).parents[2] / "docs" / "tools"))
-
-from blocks import equal_up_to_rounding
-from docstrings import Public, problems, public
 
 WITH_EXAMPLES = [one for one in public() if ">>> " in (inspect.getdoc(one.value) or "")]
 

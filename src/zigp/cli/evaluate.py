@@ -19,7 +19,6 @@ from zigp.cli.options import (
     Category,
     Config,
     Debug,
-    Device,
     Inputs,
     OnDevice,
     Quiet,
@@ -58,7 +57,7 @@ def evaluate(
     resolution: Annotated[
         float | None, typer.Option(help="Step in which the target is recorded.", callback=positive)
     ] = None,
-    device: OnDevice = Device.auto,
+    device: OnDevice = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print all scores as JSON.")] = False,
     config: Config = None,
     quiet: Quiet = False,
@@ -73,10 +72,8 @@ def evaluate(
     """
     use_device(device)
     names, columns = list(dict.fromkeys(listed(models))), ColumnRoles.of(context.params)
-    if not names:
-        raise ValueError(f"--models names none. Choose from {', '.join(_MODELS)}.")
-    if unknown := [name for name in names if name not in _MODELS]:
-        raise ValueError(f"There is no model {unknown[0]!r}. Choose from {', '.join(_MODELS)}.")
+    if not names or not {*names} <= {*_MODELS}:
+        raise ValueError(f"--models is {models!r}: name some of {', '.join(_MODELS)}.")
     rows = read_data(data, columns)
     if is_lattice(rows.X):  # as the table of its cells, which can be split into folds
         cells = as_cells(rows.X, rows.y, exposure=columns.exposure)

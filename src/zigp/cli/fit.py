@@ -1,9 +1,8 @@
 """`zigp fit`."""
 
 from collections.abc import Collection, Iterator, Mapping
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import jax
 import typer
@@ -17,7 +16,6 @@ from zigp.cli.options import (
     Category,
     Config,
     Debug,
-    Device,
     Force,
     Inputs,
     OnDevice,
@@ -43,8 +41,6 @@ from zigp.training import InterruptedFitError, hold_checkpoints
 _SCOPES = ("model", "training", "run")
 _LOOKED_AT = 1000  # first rows of a stream, which show the types of its columns
 
-ModelName = StrEnum("ModelName", ["zigp", "hurdle", "gp"])
-
 
 @with_settings(MODELS.values(), *_SCOPES)
 def fit(
@@ -58,9 +54,9 @@ def fit(
     inputs: Inputs = None,
     category: Category = None,
     model: Annotated[
-        ModelName,
+        Literal["zigp", "hurdle", "gp"],
         typer.Option(help="zigp; hurdle: zero or not, then the amount; gp: plain regression."),
-    ] = ModelName.zigp,
+    ] = "zigp",
     stream: Annotated[
         bool | None,
         typer.Option(help="Read Parquet or Zarr block by block (default: if large or remote)."),
@@ -74,7 +70,7 @@ def fit(
     coordinator: Annotated[str | None, typer.Option(help="Address of worker 0: a:1234.")] = None,
     num_processes: Annotated[int | None, typer.Option(help="Number of workers.", min=1)] = None,
     process_id: Annotated[int | None, typer.Option(help="Number of this worker.", min=0)] = None,
-    device: OnDevice = Device.auto,
+    device: OnDevice = "auto",
     from_: Annotated[Path | None, typer.Option("--from", help="Model to train further.")] = None,
     config: Config = None,
     write_config: Annotated[
@@ -186,9 +182,11 @@ def _continued(
             f"{_flag(changed[0])} is not what {start} was fitted with, and a model that is trained "
             "further keeps its own settings: leave it out, or fit anew without --from."
         )
-    names = [setting.name for setting in options_of(MODELS.values(), "run").values()]
-    training = options_of(MODELS.values(), "training")
-    names += [setting.name for option, setting in training.items() if option in typed]
+    names = [
+        setting.name
+        for option, setting in options_of(MODELS.values(), "training", "run").items()
+        if option in typed or setting.metadata["scope"] == "run"
+    ]
     names += ["random_state"] * (estimator.random_state is None)  # checkpoints need a number
     return estimator.set_params(warm_start=True, **{name: settings[name] for name in names})
 

@@ -9,11 +9,10 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
-from enum import StrEnum
 from functools import wraps
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -132,8 +131,7 @@ def _parameter(name: str, setting: Field) -> inspect.Parameter:
     option, default = setting.metadata["option"], default_of(setting)
     kind = _reader(setting) if isinstance(_reader(setting), type) else str
     if choices := option.choices or setting.metadata["choices"]:
-        kind = StrEnum(name, list(choices))  # type: ignore[misc, no-redef]
-        default = kind(default)
+        kind = Literal[tuple(choices)]
     typed = typer.Option(
         default,
         f"--{name.replace('_', '-')}",
@@ -209,17 +207,17 @@ def typed_words() -> list[str]:
 # ---------------------------------------------------------------------------------------------
 # Options of several commands
 
-Device = StrEnum("Device", ["auto", "cpu", "gpu"])
+Device = Literal["auto", "cpu", "gpu"]
 
 
 def use_device(device: Device) -> None:
     """Compute on the CPU or a GPU of this process from now on."""
-    if device == Device.auto:
+    if device == "auto":
         return
     import jax
 
     try:
-        jax.config.update("jax_default_device", jax.local_devices(backend=device.value)[0])
+        jax.config.update("jax_default_device", jax.local_devices(backend=device)[0])
     except RuntimeError:
         raise ValueError(
             "JAX finds no GPU here. Leave --device out, or install JAX for your GPU: "

@@ -14,7 +14,6 @@ from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     ANY_DATA,
     Debug,
-    Device,
     Force,
     OnDevice,
     Quiet,
@@ -52,7 +51,7 @@ def predict(
     ] = None,
     prefix: Annotated[str, typer.Option(help="Prefix of the names of new columns.")] = "",
     chunk_rows: Annotated[int, typer.Option(help="Rows in memory at once.", min=1)] = 50_000,
-    device: OnDevice = Device.auto,
+    device: OnDevice = "auto",
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,

@@ -12,7 +12,6 @@ from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     DATA,
     Debug,
-    Device,
     Force,
     OnDevice,
     Quiet,
@@ -38,7 +37,7 @@ def report(
     quick: Annotated[
         bool, typer.Option("--quick", help="Score on the training rows: nothing is fitted again.")
     ] = False,
-    device: OnDevice = Device.auto,
+    device: OnDevice = "auto",
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,

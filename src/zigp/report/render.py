@@ -87,7 +87,9 @@ def write_report(
     if not path.resolve().parent.is_dir():
         raise ValueError(f"There is no folder {path.resolve().parent} to write {path.name} into.")
     table, values = _as_table(model, X, y)
-    roles = roles or Roles.of(model, target=_name_of(X, y))
+    if roles is None:
+        name = y if isinstance(y, str) else getattr(X if y is None else y, "name", None)
+        roles = Roles.of(model, target=None if name is None else str(name))
     trial = trial or Trial.of(model, table, values, refit=not quick, verbose=verbose, say=say)
     say("Scoring.")
     result = evaluate(trial, roles)
@@ -129,12 +131,6 @@ def _as_table(model: Any, X: Any, y: Any) -> tuple[pd.DataFrame, np.ndarray]:
         raise ValueError(f"y must be one number for each of the {len(X)} rows, none missing.")
     refuse_too_large("y", values)
     return X[list(model.feature_names_in_)].reset_index(drop=True), values
-
-
-def _name_of(X: Any, y: Any) -> str | None:
-    """Return the name of the observations, if they have one."""
-    name = y if isinstance(y, str) else getattr(X if y is None else y, "name", None)
-    return None if name is None else str(name)
 
 
 def _gaps(column: pd.Series) -> list[tuple[Any, Any]]:

@@ -76,7 +76,9 @@ class Roles:
             known = f" It was fitted to {', '.join(units)}." if units else ""
             raise ValueError(f"{target!r} is not the target of the model.{known}")
         target = target or next(iter(units), "y")
-        time = time or fitted.get("time") or _time(kinds)
+        times = [name for name, kind in kinds.items() if kind == "time"]
+        times += [name for name, kind in kinds.items() if kind == "number" and is_time(name)]
+        time = time or fitted.get("time") or next(iter(times), None)
         numbers = [name for name, kind in kinds.items() if kind == "number" and name != time]
         if space is None:
             recorded = [name for name in fitted.get("space") or () if name in numbers]
@@ -89,9 +91,3 @@ def kinds_of(model: Any) -> dict[str, str]:
     """Return what each column of the model holds: number, time or category."""
     table = getattr(model, "table_", None)
     return {} if table is None else {name: one.kind for name, one in table.columns.items()}
-
-
-def _time(kinds: dict[str, str]) -> str | None:
-    """Return a column of times, or of numbers that is named like one."""
-    named = [name for name, kind in kinds.items() if kind == "number" and is_time(name)]
-    return next(iter([name for name, kind in kinds.items() if kind == "time"] + named), None)
