@@ -20,12 +20,10 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def table_rows(text: str, bar: str) -> dict[str, list[float]]:
-    rows = {}
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.split(bar)[1:-1]]
-        if len(cells) == 7 and re.fullmatch(r"[0-9.]+", cells[1]):
-            rows[cells[0]] = [float(cell) for cell in cells[1:]]
-    return rows
+    """Return the rows of six numbers by the name before them."""
+    number = rf" *([0-9.]+) *[{bar}]"
+    rows = re.findall(rf"^[{bar}] *(\w+) *[{bar}]{6 * number}$", text, re.M)
+    return {name: [float(cell) for cell in cells] for name, *cells in rows}
 
 
 @pytest.mark.slow

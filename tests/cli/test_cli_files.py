@@ -209,27 +209,18 @@ def test_data_at_an_address_are_streamed(works, far, model):
 
 
 @pytest.mark.slow
-def test_a_lattice_at_an_address_is_fitted_and_predicted(works):
-    rng = np.random.default_rng(0)
-    cube = xr.Dataset({"y": (("a", "b"), rng.random((12, 9)))}, {"a": range(12), "b": range(9)})
-    cube.to_zarr("cube.zarr", consolidated=False)
-    source = Path("cube.zarr").absolute().as_uri()
-    _, err = works(f"fit {source} --target y --steps 3 --quiet --out m.zigp")
-    assert "block by block" in err
-    for name, data in (("far.nc", source), ("near.nc", "cube.zarr")):
-        works(f"predict m.zigp {data} --out {name}")
-    xr.testing.assert_identical(xr.open_dataset("far.nc").load(), xr.open_dataset("near.nc").load())
-
-
-@pytest.mark.slow
-def test_a_globe_is_streamed_along_its_own_axes(works):
+def test_a_globe_at_an_address_is_fitted_along_its_own_axes_and_predicted(works):
     """Latitude and longitude along axes of their own have no common distance."""
     y = np.random.default_rng(0).random((6, 5, 4))
     axes = {"time": range(6), "lat": np.arange(60.0, 65.0), "lon": np.arange(20.0, 24.0)}
     xr.Dataset({"y": (tuple(axes), y)}, axes).to_zarr("globe.zarr", consolidated=False)
+    source = Path("globe.zarr").absolute().as_uri()
     roles = "--space lat,lon --time time --inducing lat=3,lon=3,time=3"
-    _, err = works(f"fit globe.zarr --target y {roles} --steps 2 --stream --quiet --out m.zigp")
+    _, err = works(f"fit {source} --target y {roles} --steps 2 --quiet --out m.zigp")
     assert "block by block" in err
+    for name, data in (("far.nc", source), ("near.nc", "globe.zarr")):
+        works(f"predict m.zigp {data} --out {name}")
+    xr.testing.assert_identical(xr.open_dataset("far.nc").load(), xr.open_dataset("near.nc").load())
 
 
 @pytest.mark.slow

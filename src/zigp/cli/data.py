@@ -154,34 +154,32 @@ def as_fitted(path: Path | str, table: pd.DataFrame, model: Any) -> pd.DataFrame
     return typed(table, kinds, gaps=False)
 
 
-def by_output(columns: Mapping[str, np.ndarray], model: Any) -> dict[str, np.ndarray]:
-    """Return columns [rows, P] of several outputs as one column for each output."""
-    outputs = getattr(model, "_output_names", None)
-    if outputs is None:
-        return dict(columns)
-    return {
-        f"{name}_{output}": values[:, p]
-        for name, values in columns.items()
-        for p, output in enumerate(outputs)
-    }
-
-
 def with_columns(
     path: Path | str,
     table: pd.DataFrame,
     X: pd.DataFrame,
-    new: Mapping[str, np.ndarray],
+    columns: Mapping[str, np.ndarray],
+    model: Any,
     out: str,
 ) -> pd.DataFrame:
-    """Return a table with new columns; in Parquet, what a model reads as numbers is numbers."""
-    if taken := [name for name in new if name in table.columns]:
+    """Return a table with new columns, one for each output of the model.
+
+    In Parquet, what a model reads as numbers is numbers.
+    """
+    if (outputs := getattr(model, "_output_names", None)) is not None:
+        columns = {
+            f"{name}_{output}": values[:, p]
+            for name, values in columns.items()
+            for p, output in enumerate(outputs)
+        }
+    if taken := [name for name in columns if name in table.columns]:
         raise FileError(
             f"{path} has a column {taken[0]!r} already, which the prediction would be called: "
             "rename it, or put a --prefix before what is predicted."
         )
     if out.lower().endswith(".parquet") and "decimal" in table.attrs:
         table = pd.DataFrame({**table, **X.select_dtypes("number")})
-    return pd.concat([table, pd.DataFrame(dict(new), table.index)], axis=1)
+    return pd.concat([table, pd.DataFrame(dict(columns), table.index)], axis=1)
 
 
 def _from_lattice(path: Path | str, dataset: Any, roles: ColumnRoles) -> Data:

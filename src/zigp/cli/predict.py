@@ -9,7 +9,7 @@ import pandas as pd
 import typer
 
 from zigp import load
-from zigp.cli.data import as_fitted, by_output, with_columns
+from zigp.cli.data import as_fitted, with_columns
 from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     ANY_DATA,
@@ -78,11 +78,12 @@ def predict(
                 for part in read_parts(data, chunk_rows):
                     X = as_fitted(data, part, fitted)
                     columns = _columns(fitted, X, level, below)
-                    new = by_output({prefix + name: v for name, v in columns.items()}, fitted)
-                    added = pd.DataFrame(new).select_dtypes("float")
+                    new = {prefix + name: values for name, values in columns.items()}
+                    table = with_columns(data, part, X, new, fitted, out)
+                    added = table.iloc[:, part.shape[1] :].select_dtypes("float")
                     for name, bad in (~np.isfinite(added)).sum().items():
                         tell(f"Look at this: {bad:,} of {name} are not finite.", quiet=not bad)
-                    file.add(with_columns(data, part, X, new, out))
+                    file.add(table)
                     count += len(part)
                     if count % chunk_rows == 0:
                         tell(f"{count:,} rows", quiet=quiet)

@@ -7,7 +7,7 @@ import pandas as pd
 import typer
 
 from zigp import load
-from zigp.cli.data import as_fitted, by_output, with_columns
+from zigp.cli.data import as_fitted, with_columns
 from zigp.cli.messages import using
 from zigp.cli.options import Debug, Force
 from zigp.data.tables import FileError, read, writing
@@ -52,5 +52,5 @@ def _draws(model: Path, data: Path, out: str, draws: int, seed: int) -> pd.DataF
         raise FileError(f"{data} is a lattice: draws from a model need a table.")
     X = as_fitted(data, table, fitted)
     drawn = fitted.sample(X, draws, random_state=seed)
-    new = by_output({f"draw_{i + 1}": one for i, one in enumerate(drawn)}, fitted)
-    return with_columns(data, table, X, new, out)
+    new = {f"draw_{i + 1}": one for i, one in enumerate(drawn)}
+    return with_columns(data, table, X, new, fitted, out)
