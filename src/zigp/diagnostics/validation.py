@@ -317,7 +317,8 @@ def folds(
         shuffled = GroupKFold(n_splits, shuffle=True, random_state=random_state)
         return list(shuffled.split(rows, groups=label))
     if len(places) < n_splits:
-        raise ValueError(f"There are {len(places)} {by}s, too few for n_splits={n_splits}.")
+        what = "times" if by == "time" else "places"
+        raise ValueError(f"There are {len(places)} {what}, too few for n_splits={n_splits}.")
     if by == "time":
         stretch = np.array_split(np.arange(len(places)), n_splits)
         group = np.repeat(np.arange(n_splits), [len(part) for part in stretch])
