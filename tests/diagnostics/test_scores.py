@@ -76,11 +76,6 @@ def test_the_cells_of_a_resolution_have_probability_one_together():
     np.testing.assert_allclose(total, 1.0, atol=1e-9)
 
 
-def test_covered_is_inside_the_clipped_interval():
-    low, high = (np.clip(norm.ppf(p, MEAN, SD), 0.0, None) for p in (0.05, 0.95))
-    np.testing.assert_array_equal(scores.covered(Y, below, 0.9), (low <= Y) & (high >= Y))
-
-
 def test_the_precision_recall_area_is_average_precision():
     truth, p = Y > 0, below(0.3)
     assert scores.auprc(truth, p) == average_precision_score(truth, p)

@@ -180,7 +180,7 @@ def test_mistakes_are_told():
         diagnostics.folds(TABLE, "hour", "hour")
     with pytest.raises(ValueError, match="X has no column 'minute'; it has 'east'"):
         diagnostics.folds(TABLE, "time", "minute")
-    with pytest.raises(ValueError, match="12 times, too few for n_splits=20"):
+    with pytest.raises(ValueError, match="12 places or times, too few for n_splits=20"):
         diagnostics.folds(TABLE, "time", "hour", 20)
 
 

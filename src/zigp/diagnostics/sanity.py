@@ -1,7 +1,5 @@
 """Signs of trouble in a fitted model, as sentences that say what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import jax.numpy as jnp
