@@ -1,24 +1,19 @@
 """The paper's figures, composed of `zigp.plots`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from zigp import plots
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from zigp.estimators import GPNetworkRegressor, ZeroInflatedGPRegressor
+from zigp.estimators import GPNetworkRegressor, ZeroInflatedGPRegressor
 
 
 def fits_and_truth(toy: pd.DataFrame, models: Mapping[str, Any]) -> Figure:
     """Figure 1: fits below each other, with the true signal."""
-    figure = _figure(6.4, 2.4 * len(models))
+    figure = Figure((6.4, 2.4 * len(models)), layout="constrained")
     axes = figure.subplots(len(models), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
     for ax, (title, model) in zip(axes, models.items(), strict=True):
         plots.fit_1d(model, toy[["x"]], toy["y"], level=None, ax=ax)
@@ -33,7 +28,7 @@ def fits_and_truth(toy: pd.DataFrame, models: Mapping[str, Any]) -> Figure:
 
 def parts_figure(toy: pd.DataFrame, model: ZeroInflatedGPRegressor) -> Figure:
     """Figure 2: the parts of the zero-inflated GP, each beside its kernel."""
-    figure = _figure(8.0, 8.4)
+    figure = Figure((8.0, 8.4), layout="constrained")
     plots.components_1d(model, toy[["x"]], toy["y"], figure=figure)
     return figure
 
@@ -57,7 +52,7 @@ def rain_maps(
         (grid, parts["signal"].clip(lower=0.0), "prediction, mm", same),
         (grid, parts["gate"], "support, 0 off, 1 on", {"kind": "share"}),
     ]
-    figure = _figure(1.6 * days + 0.8, 8.4)
+    figure = Figure((1.6 * days + 0.8, 8.4), layout="constrained")
     subfigures: Any = figure.subfigures(3, 1)
     for part, (X, values, label, how) in zip(subfigures, rows, strict=True):
         axes = plots.time_slices(
@@ -71,7 +66,7 @@ def rain_maps(
 
 def error_figure(predictions: pd.DataFrame, names: Sequence[str], resolution: float) -> Figure:
     """Figure 4: how often absolute errors exceed a size, one line per model."""
-    figure = _figure(6.4, 4.2)
+    figure = Figure((6.4, 4.2), layout="constrained")
     ax = figure.subplots()
     for name in names:
         mine = predictions[predictions["model"] == name]
@@ -91,12 +86,10 @@ def network_figure(
     model: GPNetworkRegressor, train: pd.DataFrame, place: Sequence[str], outputs: Mapping[str, str]
 ) -> Figure:
     """Figures 5 and 6: latents, weights, support, predictions and data on maps, in km."""
-    import pandas as pd
-
     low, high = train[list(place)].min(), train[list(place)].max()
     east, north = (np.linspace(low[c], high[c], 40) for c in place)
     grid = np.column_stack([part.ravel() for part in np.meshgrid(east, north)])
-    figure = _figure(12.0, 6.4, layout="compressed")
+    figure = Figure((12.0, 6.4), layout="compressed")
     axes = plots.network_panels(
         model,
         pd.DataFrame(grid, columns=list(place)),
@@ -108,12 +101,6 @@ def network_figure(
         ax.set_xlabel("east, km" if ax.get_xlabel() else "")
         ax.set_ylabel("north, km" if ax.get_ylabel() else "")
     return figure
-
-
-def _figure(width: float, height: float, layout: Any = "constrained") -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=(width, height), layout=layout)
 
 
 def _wettest_hours(rain: pd.DataFrame, hour: str, days: int) -> list[int]:
@@ -129,8 +116,6 @@ def _near(
     lat: np.ndarray, lon: np.ndarray, hours: Sequence[int], inputs: Sequence[str], size: int = 45
 ) -> pd.DataFrame:
     """Return a grid over the stations at each hour, without places far from all of them."""
-    import pandas as pd
-
     north, east = np.meshgrid(
         np.linspace(lat.min(), lat.max(), size), np.linspace(lon.min(), lon.max(), size // 2)
     )

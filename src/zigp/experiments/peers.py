@@ -1,7 +1,5 @@
 """Models that users would pick otherwise, if installed: pip install 'zigp[peers]'."""
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 from typing import Any
 
