@@ -13,7 +13,7 @@ from sklearn.model_selection import KFold
 
 from zigp.datasets import load_precipitation
 from zigp.diagnostics import scores
-from zigp.experiments import peers, precipitation, reproduce
+from zigp.experiments import precipitation, reproduce
 from zigp.experiments.record import Record
 
 KEYS = ["model", "setting", "split", "fold", "restart"]
@@ -172,5 +172,6 @@ def test_our_own_setting_is_compared_with_all_others_of_its_split():
 
 
 def test_peers_that_are_not_installed_are_left_out(monkeypatch):
-    monkeypatch.setattr(peers, "find_spec", lambda name: None if name == "sklego" else object())
-    assert list(peers.installed_peers()) == ["LightGBM"]
+    missing = {"sklego": None}
+    monkeypatch.setattr(precipitation, "find_spec", lambda name: missing.get(name, "found"))
+    assert list(precipitation.installed_peers()) == ["LightGBM"]

@@ -1,6 +1,8 @@
 """The paper's experiments, from raw data to tables and figures."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from zigp.datasets import load_jura, load_precipitation, load_toy
 from zigp.experiments import jura, precipitation, toy
@@ -8,8 +10,16 @@ from zigp.experiments.record import Record
 
 __all__ = ["EXPERIMENTS", "reproduce"]
 
-LOADERS = {"toy": load_toy, "precipitation": load_precipitation, "jura": load_jura}
-EXPERIMENTS = {"toy": toy.run, "precipitation": precipitation.run, "jura": jura.run}
+LOADERS: dict[str, Callable[..., Any]] = {
+    "toy": load_toy,
+    "precipitation": load_precipitation,
+    "jura": load_jura,
+}
+EXPERIMENTS: dict[str, Callable[..., Record]] = {
+    "toy": toy.run,
+    "precipitation": precipitation.run,
+    "jura": jura.run,
+}
 
 
 def reproduce(

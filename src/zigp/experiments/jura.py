@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 from sklearn.linear_model import LinearRegression
 
+from zigp import plots
 from zigp.diagnostics import scores
 from zigp.estimators import GPNetworkRegressor, SparseGPRegressor
-from zigp.experiments.figures import network_figure
 from zigp.experiments.record import Record, say, timed
 
 METALS = ["cd", "ni", "zn"]
@@ -61,8 +62,7 @@ def run(data: tuple[pd.DataFrame, pd.DataFrame], out: Path, *, fast: bool = Fals
     shown = _isotopic(record, train, test, effort)
     _baselines(record, train, test, {"steps": FAST_EFFORT["steps"]} if fast else {})
     _heterotopic(record, train, test, effort)
-    figure = network_figure(shown, train, PLACE, dict(zip(METALS, NAMES, strict=True)))
-    figure.savefig(out / "figure5-and-6-network.png", dpi=110)
+    _network_figure(shown, train).savefig(out / "figure5-and-6-network.png", dpi=110)
     return record
 
 
@@ -123,8 +123,9 @@ def _add_restarts(
         if not fit.failed:
             one = copy.copy(network)
             one.model_ = fit.model
-            more = {"restart": restart, "elbo": one.elbo(*data), "seconds": seconds}
-            _add(record, truth, *ask(one), **more, **keys)
+            mean, sd = ask(one)
+            bound = one.elbo(*data)
+            _add(record, truth, mean, sd, restart=restart, elbo=bound, seconds=seconds, **keys)
     say(f"jura: {' '.join(keys.values())}, {len(network.restarts_)} restarts ({seconds:.0f} s)")
 
 
@@ -160,3 +161,21 @@ def _baselines(
     logs = LinearRegression().fit(np.log(train[known]), np.log(train[["cd"]]))
     line = np.exp(logs.predict(np.log(test[known])))
     _add(record, test[["cd"]], line, model="LogLinear", setting="log", split="heterotopic")
+
+
+def _network_figure(model: GPNetworkRegressor, train: pd.DataFrame) -> Figure:
+    """Figures 5 and 6: latents, weights, support, predictions and data on maps, in km."""
+    east, north = (np.linspace(train[c].min(), train[c].max(), 40) for c in PLACE)
+    grid = np.column_stack([part.ravel() for part in np.meshgrid(east, north)])
+    figure = Figure((12.0, 6.4), layout="compressed")
+    axes = plots.network_panels(
+        model,
+        pd.DataFrame(grid, columns=PLACE),
+        observed=(train[PLACE], train[METALS]),
+        outputs=NAMES,
+        figure=figure,
+    )
+    for ax in axes.flat:
+        ax.set_xlabel("east, km" if ax.get_xlabel() else "")
+        ax.set_ylabel("north, km" if ax.get_ylabel() else "")
+    return figure

@@ -1,15 +1,19 @@
 """Hourly rain at stations in Finland: the paper's Table 1, Figures 3 and 4."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
+from scipy.spatial import cKDTree
 from sklearn.dummy import DummyRegressor
 from sklearn.model_selection import KFold
 
+from zigp import plots
 from zigp.diagnostics import scores
 from zigp.diagnostics.validation import row_scores
 from zigp.estimators import (
@@ -18,16 +22,18 @@ from zigp.estimators import (
     SparseGPRegressor,
     ZeroInflatedGPRegressor,
 )
-from zigp.experiments.figures import error_figure, rain_maps
-from zigp.experiments.peers import PEERS, installed_peers
 from zigp.experiments.record import Record, say, timed
 from zigp.gp.kernels import SquaredExponential
 
 INPUTS = ["lat", "lon", "hour"]
 RESOLUTION = 0.1  # mm, of the gauges
 TEST_HOURS = 216
+DAYS = 7  # on maps
 _JOINT = ("GPc", "GPr", "Hurdle", "ZiGP")  # each one model of all rows
 FAST_STEPS = 60
+# Models that users would pick otherwise, if installed (pip install 'zigp[peers]'): their names in
+# the tables, and the packages they come from.
+PEERS = {"LightGBM": "lightgbm", "scikit-lego": "sklego"}
 
 # `paper`: 10 × 100 inducing points, squared exponential kernels with a length-scale for each of
 # latitude, longitude and time, Gaussian noise. The initial length-scales (degrees, hours) were
@@ -91,7 +97,7 @@ def run(rain: pd.DataFrame, out: Path, *, fast: bool = False) -> Record:
         for fold, train, test in splits(rain, split, folds=1 if fast else 5):
             models, seconds = _fitted(rain.iloc[train], setting, fast)
             if not record.rows:
-                rain_maps(rain, models["ZiGP"], INPUTS).savefig(out / "figure3-maps.png", dpi=110)
+                _rain_maps(rain, models["ZiGP"]).savefig(out / "figure3-maps.png", dpi=110)
             for name, model in models.items():
                 scored = _scored(name, model, rain.iloc[test], test)
                 row = record.add(
@@ -99,10 +105,8 @@ def run(rain: pd.DataFrame, out: Path, *, fast: bool = False) -> Record:
                     elbo=_bound(name, model, rain.iloc[train]), seconds=seconds[name],
                 )  # fmt: skip
                 say(f"precipitation, {setting}, {split} {fold}: {_in_words(row)}")
-    predictions = record.predictions().query("setting == 'paper' and split == 'kfold'")
-    error_figure(predictions, ("GPr", "ZiGP"), RESOLUTION).savefig(
-        out / "figure4-errors.png", dpi=110
-    )
+    shown = record.predictions().query("setting == 'paper' and split == 'kfold'")
+    _error_figure(shown).savefig(out / "figure4-errors.png", dpi=110)
     return record
 
 
@@ -139,6 +143,34 @@ def _fitted(
         seconds[name] += seconds["GPc"]
     fit("ZiGP", ZeroInflatedGPRegressor(likelihood="gaussian", **settings))
     return models, seconds
+
+
+def installed_peers() -> dict[str, Any]:
+    """Return regressors of the installed packages, by name.
+
+    Their settings were chosen on training rows alone (benchmarks/tune_precipitation.py).
+    """
+    found: dict[str, Any] = {}
+    if find_spec(PEERS["LightGBM"]):
+        from lightgbm import LGBMRegressor
+
+        found["LightGBM"] = LGBMRegressor(
+            objective="tweedie",
+            tweedie_variance_power=1.7,
+            num_leaves=127,
+            n_estimators=500,
+            random_state=0,
+            verbose=-1,
+        )
+    if find_spec(PEERS["scikit-lego"]):
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+        from sklego.meta import ZeroInflatedRegressor
+
+        forest = {"min_samples_leaf": 3, "n_jobs": -1, "random_state": 0}
+        found["scikit-lego"] = ZeroInflatedRegressor(
+            RandomForestClassifier(**forest), RandomForestRegressor(**forest)
+        )
+    return found
 
 
 def _bound(name: str, model: Any, train: pd.DataFrame) -> float | None:
@@ -179,3 +211,57 @@ def _in_words(row: dict[str, Any]) -> str:
         f"{k} {row[k]:.3f}" for k in ("rmse", "mae", "f1", "accuracy") if row.get(k) is not None
     )
     return f"{row['model']} {', '.join(found)} ({row['seconds']:.0f} s)"
+
+
+def _rain_maps(rain: pd.DataFrame, model: ZeroInflatedGPRegressor) -> Figure:
+    """Figure 3: a week of rain on maps, at the wettest hour of each day.
+
+    From the top: the readings, the prediction and the support, the latter two near stations.
+    """
+    hours = _wettest_hours(rain)
+    grid = _near(rain[["lat", "lon"]].drop_duplicates(), hours)
+    parts = model.predict_components(grid)
+    shown = rain["rain_mm"][rain["hour"].isin(hours)]
+    same: dict[str, Any] = {"limits": (0.0, float(shown[shown > 0].quantile(0.95))), "tol": 0.05}
+    rows: list[tuple[Any, Any, str, dict[str, Any]]] = [
+        (rain[INPUTS], rain["rain_mm"], "readings, mm", same),
+        (grid, parts["signal"].clip(lower=0.0), "prediction, mm", same),
+        (grid, parts["gate"], "support, 0 off, 1 on", {"kind": "share"}),
+    ]
+    figure = Figure((1.6 * DAYS + 0.8, 8.4), layout="constrained")
+    subfigures: Any = figure.subfigures(3, 1)
+    for part, (X, values, label, how) in zip(subfigures, rows, strict=True):
+        axes = plots.time_slices(X, values, at=hours, ncols=DAYS, label=label, figure=part, **how)
+        for ax, hour in zip(axes, hours, strict=True):
+            text = f"day {hour // 24 + 1}, {hour % 24:02d}:00"
+            ax.set_title(text, loc="left", fontsize="medium")
+    return figure
+
+
+def _wettest_hours(rain: pd.DataFrame) -> list[int]:
+    """Return the wettest hour of each day in the wettest run of days."""
+    total = rain.groupby("hour")["rain_mm"].sum()
+    by_day = total.groupby(total.index // 24)
+    last = int(np.nanargmax(by_day.sum().rolling(DAYS).sum()))
+    return by_day.idxmax().iloc[last - DAYS + 1 : last + 1].tolist()
+
+
+def _near(stations: pd.DataFrame, hours: Sequence[int]) -> pd.DataFrame:
+    """Return a grid over the stations at each hour, without places far from all of them."""
+    lowest, highest = stations.min(), stations.max()
+    lat, lon = (np.linspace(lowest[c], highest[c], n) for c, n in (("lat", 45), ("lon", 22)))
+    grid = pd.DataFrame({"lat": lat}).merge(pd.DataFrame({"lon": lon}), how="cross")
+    degrees = [1.0, np.cos(np.deg2rad(stations["lat"].mean()))]  # in those of latitude
+    distance, _ = cKDTree(stations * degrees).query(grid * degrees)
+    return grid[distance < 0.8].merge(pd.DataFrame({"hour": hours}), how="cross")
+
+
+def _error_figure(predictions: pd.DataFrame) -> Figure:
+    """Figure 4: how often absolute errors exceed a size, one line per model."""
+    figure = Figure((6.4, 4.2), layout="constrained")
+    ax = figure.subplots()
+    for name in ("GPr", "ZiGP"):
+        mine = predictions[predictions["model"] == name]
+        y, mean = mine["y"].rename("held-out rain"), mine["mean"].clip(lower=0.0)
+        plots.error_distribution(y, mean, resolution=RESOLUTION, unit="mm", label=name, ax=ax)
+    return figure
