@@ -19,7 +19,7 @@ from zigp.plots.canvas import (
     next_line,
     with_legend,
 )
-from zigp.plots.labels import target_label
+from zigp.plots.labels import check_can, target_label
 
 _TWO_SD = 0.9545  # probability within two standard deviations
 
@@ -74,7 +74,7 @@ def reliability(
     'observed share of non-zero rain_mm'
     """
     table = diagnostics.reliability(model, X, y, tol, bins)
-    return draw_reliability(table, _name(y), label=label, ax=axes_for(ax))
+    return draw_reliability(table, target_label(y=y, unit=""), label=label, ax=axes_for(ax))
 
 
 def draw_reliability(table: pd.DataFrame, name: str, *, label: str | None = None, ax: Axes) -> Axes:
@@ -152,10 +152,7 @@ def pit_histogram(
     >>> ax.get_xlabel()
     'predicted probability of a lower value'
     """
-    if not hasattr(model, "prob_below"):
-        raise ValueError(f"pit_histogram needs predicted amounts; {type(model).__name__} has none.")
-    if bins < 2:
-        raise ValueError(f"bins must be at least 2, not {bins!r}.")
+    check_can(model, "prob_below", "pit_histogram needs predicted amounts; {} has none.")
     values = np.asarray(y, float)
     if resolution is None:
         u = norm.cdf(model.quantile_residuals(X, values))
@@ -239,15 +236,14 @@ def precision_recall(
         )
     score = np.asarray(model.prob_on(X) if hasattr(model, "prob_on") else model.predict(X), float)
     precision, recall, _ = precision_recall_curve(on, score)
-    area = f"area {scores.auprc(on, score):.3f}"
-    text = area if label is None else f"{label}, {area}"
+    text = f"{label}, " * bool(label) + f"area {scores.auprc(on, score):.3f}"
     ax = axes_for(ax)
     draw_once(ax, "guessing", ax.axhline, on.mean())
     ax.plot(recall, precision, drawstyle="steps-post", label=text, **next_line(ax))
     ax.set(
         xlim=(0, 1),
         ylim=(0, 1.02),
-        xlabel=f"recall: share of {_name(y)} ≠ 0 predicted as such",
+        xlabel=f"recall: share of {target_label(y=y, unit='')} ≠ 0 predicted as such",
         ylabel="precision: share of predictions right",
     )
     return with_legend(ax, ncols=2)
@@ -308,7 +304,3 @@ def bound(
     if high > low:
         ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     return with_legend(ax)
-
-
-def _name(y: Any) -> str:
-    return target_label(y=y, unit="")
