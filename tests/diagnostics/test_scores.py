@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scoringrules
 from scipy.stats import norm, poisson
-from sklearn.metrics import average_precision_score, f1_score
+from sklearn.metrics import f1_score
 
 from zigp.diagnostics import scores
 
@@ -74,11 +74,6 @@ def test_the_cells_of_a_resolution_have_probability_one_together():
     for cell in np.arange(-400, 400) * 0.1:
         total += np.exp(-scores.log_score(np.full(len(Y), cell), log_between, 0.1))
     np.testing.assert_allclose(total, 1.0, atol=1e-9)
-
-
-def test_the_precision_recall_area_is_average_precision():
-    truth, p = Y > 0, below(0.3)
-    assert scores.auprc(truth, p) == average_precision_score(truth, p)
 
 
 @pytest.mark.parametrize("cost_ratio", [None, 0.1, 1.0, 8.0])

@@ -101,9 +101,8 @@ def _latent(name: str, latent: LatentGP, names: list[str]) -> Iterator[str]:
             here = places[:, columns]
             if part.metric == "chordal":  # kilometres on the ground, north and east
                 here = _KM_PER_DEGREE * here * [1.0, np.cos(np.deg2rad(here[:, 0].mean()))]
-            lengths = np.asarray(part.lengthscale)
             called = [names[group[c]] for c in columns]
-            yield from _lengths(name, lengths, here, called)
+            yield from _lengths(name, np.asarray(part.lengthscale), here, called)
 
 
 def _lengths(

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 from scipy.stats import kstest
-from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
+from sklearn.metrics import f1_score, precision_score, recall_score
 
 _CRPS_NODES = 24  # of a Gauss–Legendre rule, on either side of the observation
 
@@ -55,11 +55,6 @@ def best_threshold(truth: np.ndarray, score: np.ndarray, cost_ratio: float | Non
             return float(np.nextafter(ranked[0], np.inf))  # never predicting True costs least
     best = np.flatnonzero(last)[np.argmax(value[last])]
     return float(ranked[best])
-
-
-def auprc(truth: np.ndarray, prob_on: np.ndarray) -> float:
-    """Return the area under the precision-recall curve, as average precision."""
-    return float(average_precision_score(truth, prob_on))
 
 
 # A value recorded to a resolution stands for the cell that it was rounded from, so that densities

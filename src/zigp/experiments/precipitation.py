@@ -11,6 +11,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.spatial import cKDTree
 from sklearn.dummy import DummyRegressor
+from sklearn.metrics import average_precision_score
 from sklearn.model_selection import KFold
 
 from zigp import plots
@@ -193,7 +194,7 @@ def _scored(
     found: dict[str, float] = {}
     if name != "GPr":
         columns["prob_on"] = model.prob_on(X)
-        found["auprc"] = scores.auprc(y > 0, columns["prob_on"])
+        found["auprc"] = float(average_precision_score(y > 0, columns["prob_on"]))
     if name == "GPc":
         return found | scores.class_scores(y > 0, columns["prob_on"] >= 0.5), columns
     columns |= row_scores(model, X, y, RESOLUTION)

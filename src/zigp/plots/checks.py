@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import binom, binomtest, norm
-from sklearn.metrics import precision_recall_curve
+from sklearn.metrics import average_precision_score, precision_recall_curve
 from sklearn.utils.validation import check_is_fitted
 
 from zigp import diagnostics
@@ -194,7 +194,7 @@ def precision_recall(
     Recall is the share of the non-zero observations that are predicted as such, precision the share
     of those predicted as non-zero that are. Rows are ranked by `prob_on`, or by the predicted
     amount if a model has none. The legend gives the area under the curve
-    (`zigp.diagnostics.scores.auprc`); the line is the precision of guessing.
+    (average precision); the line is the precision of guessing.
 
     Parameters
     ----------
@@ -236,7 +236,7 @@ def precision_recall(
         )
     score = np.asarray(model.prob_on(X) if hasattr(model, "prob_on") else model.predict(X), float)
     precision, recall, _ = precision_recall_curve(on, score)
-    text = f"{label}, " * bool(label) + f"area {scores.auprc(on, score):.3f}"
+    text = f"{label}, " * bool(label) + f"area {average_precision_score(on, score):.3f}"
     ax = axes_for(ax)
     draw_once(ax, "guessing", ax.axhline, on.mean())
     ax.plot(recall, precision, drawstyle="steps-post", label=text, **next_line(ax))

@@ -302,10 +302,9 @@ def component_maps(
         table = as_table(X, model)
         columns = place_columns(table.columns.to_list(), columns, model)
         _refuse_hidden(table.iloc[:, list(columns)])
-    observed = np.full(len(X), np.nan) if y is None else one_per_row(y, X, "y")
+    values = {} if y is None else {"observed": one_per_row(y, X, "y")}
     marks = Marks.of_table(table, columns, model, cells=cells or None)
     components, label = model.predict_components(X), target_label(model, y)
-    values = {"observed": observed} if np.isfinite(observed).any() else {}
     values |= {name: components[name].to_numpy() for name in _COMPONENTS}
     scales = part_scales(values, label, tol, logarithm=model.likelihood_ in LOG_AMOUNTS)
     axes = _panels(figure, len(values), ncols, marks.ratio, bars=True)

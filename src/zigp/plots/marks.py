@@ -128,8 +128,9 @@ def _draw_cells(
     for axis, places in ((ax.xaxis, across), (ax.yaxis, up)):
         if places.dtype.kind in "OUS":
             axis.set_major_locator(MaxNLocator(_MOST_NAMES, integer=True))
-    column, east = _positions(across)
-    row, north = _positions(up)
+    (column, east), (row, north) = (
+        pd.factorize(places, sort=places.dtype.kind not in "OUS") for places in (across, up)
+    )
     grid = np.full((len(north), len(east)), np.nan)
     grid[row, column] = values
     style: dict[str, Any] = {"shading": "nearest", "rasterized": True}
@@ -139,11 +140,6 @@ def _draw_cells(
         ax.pcolormesh(east, north, flat, cmap=ListedColormap([ZERO]), gid="zero", **style)
     other = np.ma.masked_where(zero | ~np.isfinite(grid), grid)
     return ax.pcolormesh(east, north, other, gid="values", **scale.drawn, **style)
-
-
-def _positions(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each place which position it has, and the positions; names keep their order."""
-    return pd.factorize(places, sort=places.dtype.kind not in "OUS")
 
 
 def draw_group(
