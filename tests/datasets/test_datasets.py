@@ -58,11 +58,9 @@ def original_of(path: Path, host: str = "http://127.0.0.1") -> Original:
 @pytest.fixture
 def rain_pickle(tmp_path):
     """A pickle of the original's make: four float64 arrays in a dict."""
-    rng = np.random.default_rng(0)
-    parts = {}
-    for name, n in (("train", 7), ("test", 4)):
-        parts[f"X{name}"] = np.column_stack([rng.uniform(60, 70, (n, 2)), np.arange(n) + 4368.0])
-        parts[f"Y{name}"] = rng.random((n, 1))
+    rng, sizes = np.random.default_rng(0), {"train": 7, "test": 4}
+    parts = {f"X{name}": rng.integers(60, 70, (n, 3)) * 1.0 for name, n in sizes.items()}
+    parts |= {f"Y{name}": rng.random((n, 1)) for name, n in sizes.items()}
     path = tmp_path / "pptr.pickle"
     # As an older NumPy wrote it: the module had another name then.
     path.write_bytes(pickle.dumps(parts, protocol=3).replace(b"numpy._core", b"numpy.core"))

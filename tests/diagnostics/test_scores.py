@@ -34,16 +34,14 @@ def test_amounts_count_as_zero_below_zero_and_as_on_from_the_threshold():
     assert (found["precision"], found["recall"], found["f1"], found["accuracy"]) == (0.5,) * 4
 
 
-def test_crps_of_a_clipped_normal_is_the_closed_form():
-    got = scores.crps(Y, below, np.maximum(Y, MEAN) + 12 * SD)
-    exact = scoringrules.crps_cnormal(Y, MEAN, SD, lower=0.0, upper=1e3)
+@pytest.mark.parametrize("clipped", [True, False])
+def test_crps_of_a_normal_is_the_closed_form(clipped):
+    lower, upper = (0.0, 1e3) if clipped else (-1e3, 1e3)
+    y = Y if clipped else MEAN + SD * np.random.default_rng(5).normal(size=40)  # some negative
+    lowest = 0.0 if clipped else np.minimum(y, MEAN) - 12 * SD
+    got = scores.crps(y, below, np.maximum(y, MEAN) + 12 * SD, lowest)
+    exact = scoringrules.crps_cnormal(y, MEAN, SD, lower=lower, upper=upper)
     np.testing.assert_allclose(got, exact, rtol=2e-4, atol=1e-6)
-
-
-def test_crps_of_a_whole_normal_is_the_closed_form():
-    y = MEAN + SD * np.random.default_rng(5).normal(size=40)  # some of them negative
-    got = scores.crps(y, below, np.maximum(y, MEAN) + 12 * SD, np.minimum(y, MEAN) - 12 * SD)
-    np.testing.assert_allclose(got, scoringrules.crps_normal(y, MEAN, SD), rtol=2e-4, atol=1e-6)
 
 
 def test_crps_of_a_distribution_with_an_atom_agrees_with_sampling():

@@ -115,11 +115,12 @@ def test_finished_experiments_are_read_and_not_run_again(reproduced):
 
 
 @pytest.mark.slow
-def test_what_is_resumed_must_be_of_the_same_kind(reproduced):
+@pytest.mark.parametrize(
+    ("experiment", "folder", "fast"), [("all", "", False), ("jura", "toy", True)]
+)
+def test_what_is_resumed_must_be_of_the_same_kind(reproduced, experiment, folder, fast):
     with pytest.raises(ValueError, match="holds a fast run of toy: resuming needs the same"):
-        reproduce("all", None, reproduced, fast=False, resume=True)
-    with pytest.raises(ValueError, match="holds a fast run of toy: resuming needs the same"):
-        reproduce("jura", None, reproduced / "toy", fast=True, resume=True)
+        reproduce(experiment, None, reproduced / folder, fast=fast, resume=True)
 
 
 def test_half_written_results_are_told_so(tmp_path):
