@@ -9,7 +9,6 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 from scipy.stats import norm
-from sklearn.exceptions import NotFittedError
 from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from zigp import (
@@ -203,20 +202,6 @@ def test_components_1d_shows_every_component_and_its_kernel(curve):
     assert [labels(one)[1] for one in axes[:2, 0]] == ["catch", "catch"]
 
 
-@pytest.mark.slow
-def test_plots_of_one_input_refuse_others(rain, curve, ax):
-    model, X, y = rain
-    assert_refused(
-        [
-            (plots.fit_1d, (model, X, y), {"ax": ax}, r"this one has 3 \(lat, lon, hour\)"),
-            (plots.components_1d, (model, X, y), {}, "draws a model of one input"),
-            (plots.fit_1d, (*curve[:2], [1, 2, 3]), {"ax": ax}, r"shape \(3,\), but there are 80"),
-        ]
-    )
-    with pytest.raises(NotFittedError):
-        plots.fit_1d(ZeroInflatedGPRegressor(), X, y, ax=ax)
-
-
 # -- maps ---------------------------------------------------------------------------------------
 
 
@@ -353,44 +338,6 @@ def test_component_maps_on_a_lattice_of_stations_and_hours(rain):
     observed, wet = part(axes[0], "values").get_array(), np.nan_to_num(lattice.values) > 0
     np.testing.assert_array_equal(observed[wet], lattice.values[wet])
     assert (*labels(axes[-1]), colour_bars(axes[0])[-1]) == ("hour", "station", "rain, mm")
-
-
-def test_maps_refuse_what_they_cannot_draw(rain, curve, ax):
-    model, X, y = rain
-    now = X["hour"] == 30
-    three, radar, on = np.zeros((4, 3)), simulate_rain_grid(3, 4, 4), {"ax": ax}
-    flat = xr.DataArray(np.zeros((2, 3)), dims=("lat", "hour"))
-    places = {"columns": (0, 1), **on}
-    scatter, lattice = plots.scatter_map, plots.lattice_map
-    slices, components = plots.time_slices, plots.component_maps
-    which = "column 0, column 1, column 2"
-    none_then = "nothing at 2019-01-01: times run from 2018-07-01 to 2018-07-01 02:00"
-    hidden = r"rows at 12 places \(lon, lat\), so a map would hide"
-    assert_refused(
-        [
-            (scatter, (three, three[:, 0]), on, f"A map needs two columns of {which}"),
-            (scatter, (three, three[:, 0]), {"columns": [0], **on}, "across and up; it names 1"),
-            (scatter, (three, three[:, 0]), {"columns": ["lat", "lon"]}, "no column 'lat'"),
-            (scatter, (three, three[:, 0]), {"kind": "rainbow", **places}, "kind must be 'amount'"),
-            (scatter, (three, three[:, 0]), {"tol": -1, **places}, "tol must not be negative"),
-            (scatter, (three[:, :2], [1, 2, 3]), on, r"shape \(3,\), but there are 4 rows"),
-            (scatter, (three[:, :1], three[:, 0]), on, "there is only column 0"),
-            (lattice, ([1, 2, 3],), on, "different number of dimensions"),
-            (lattice, (radar,), on, "2 dimensions; this has time, lat, lon"),
-            (slices, (three, [1, 2]), {"time": 2}, r"shape \(2,\), but there are 4 rows"),
-            (slices, (three, three[:, 0]), {}, f"Which of {which} is the time"),
-            (slices, (X,), {}, "needs the values to draw beside the table"),
-            (slices, (radar,), {"at": 0}, "at must be at least 1"),
-            (slices, (radar,), {"ncols": 0}, "ncols must be at least 1"),
-            (slices, (radar[0],), {}, "3 dimensions; this has lat, lon"),
-            (slices, (radar,), {"at": ["2019-01-01"]}, none_then),
-            (components, (model, X, y), {}, hidden),
-            (components, (model, X[now], [1.0, 2.0]), {}, r"shape \(2,\), but there are"),
-            (components, curve[:2], {}, "there is only depth"),
-            (components, (model, flat), {}, "now missing:\n- lon"),
-        ]
-    )
-    assert not ax.has_data()
 
 
 # -- networks -----------------------------------------------------------------------------------
@@ -581,16 +528,48 @@ def test_bound_shows_other_restarts_in_the_background(network, ax):
     assert other.get_ydata()[-1] < model.bounds_[-1]
 
 
-def test_checks_refuse_what_they_cannot_draw(rain, ax):
+def test_plots_refuse_what_they_cannot_draw(rain, curve, ax):
     model, X, y = rain
-    classes = "needs predicted amounts; SparseGPClassifier has none"
-    errors, on = plots.error_distribution, {"ax": ax}
+    now = X["hour"] == 30
+    three, radar, on = np.zeros((4, 3)), simulate_rain_grid(3, 4, 4), {"ax": ax}
+    flat = xr.DataArray(np.zeros((2, 3)), dims=("lat", "hour"))
+    places = {"columns": (0, 1), **on}
+    scatter, lattice = plots.scatter_map, plots.lattice_map
+    slices, components = plots.time_slices, plots.component_maps
+    which = "column 0, column 1, column 2"
+    none_then = "nothing at 2019-01-01: times run from 2018-07-01 to 2018-07-01 02:00"
+    hidden = r"rows at 12 places \(lon, lat\), so a map would hide"
+    errors, classes = plots.error_distribution, SparseGPClassifier()
     assert_refused(
         [
+            (plots.fit_1d, (model, X, y), on, r"this one has 3 \(lat, lon, hour\)"),
+            (plots.fit_1d, (*curve[:2], [1, 2, 3]), on, r"shape \(3,\), but there are 80"),
+            (plots.fit_1d, (ZeroInflatedGPRegressor(), X, y), on, "not fitted yet"),
+            (plots.components_1d, (model, X, y), {}, "draws a model of one input"),
+            (scatter, (three, three[:, 0]), on, f"A map needs two columns of {which}"),
+            (scatter, (three, three[:, 0]), {"columns": [0], **on}, "across and up; it names 1"),
+            (scatter, (three, three[:, 0]), {"columns": ["lat", "lon"]}, "no column 'lat'"),
+            (scatter, (three, three[:, 0]), {"kind": "rainbow", **places}, "kind must be 'amount'"),
+            (scatter, (three, three[:, 0]), {"tol": -1, **places}, "tol must not be negative"),
+            (scatter, (three[:, :2], [1, 2, 3]), on, r"shape \(3,\), but there are 4 rows"),
+            (scatter, (three[:, :1], three[:, 0]), on, "there is only column 0"),
+            (lattice, ([1, 2, 3],), on, "different number of dimensions"),
+            (lattice, (radar,), on, "2 dimensions; this has time, lat, lon"),
+            (slices, (three, [1, 2]), {"time": 2}, r"shape \(2,\), but there are 4 rows"),
+            (slices, (three, three[:, 0]), {}, f"Which of {which} is the time"),
+            (slices, (X,), {}, "needs the values to draw beside the table"),
+            (slices, (radar,), {"at": 0}, "at must be at least 1"),
+            (slices, (radar,), {"ncols": 0}, "ncols must be at least 1"),
+            (slices, (radar[0],), {}, "3 dimensions; this has lat, lon"),
+            (slices, (radar,), {"at": ["2019-01-01"]}, none_then),
+            (components, (model, X, y), {}, hidden),
+            (components, (model, X[now], [1.0, 2.0]), {}, r"shape \(2,\), but there are"),
+            (components, curve[:2], {}, "there is only depth"),
+            (components, (model, flat), {}, "now missing:\n- lon"),
             (errors, (y, [1, 2, 3]), on, r"predicted has shape \(3,\), but there are"),
             (errors, (y, y), {"resolution": 0.0}, "resolution must be positive"),
             (plots.reliability, (model, X, y), on, "tol must be positive"),
-            (plots.pit_histogram, (SparseGPClassifier(), X, y), on, classes),
+            (plots.pit_histogram, (classes, X, y), on, "needs predicted amounts; SparseGPClass"),
             (plots.precision_recall, (model, X, 0 * y), on, "needs zeros and others; all of the"),
             (plots.bound, (model, "hours"), on, "by must be 'steps' or 'seconds', not 'hours'"),
         ]
