@@ -27,8 +27,6 @@ from sklearn.utils import _safe_indexing
 from zigp.data.layout import column_index, listed
 from zigp.diagnostics import scores
 
-_LEVELS = (0.5, 0.8, 0.9, 0.95)
-
 
 @dataclass(frozen=True)
 class ZeroCount:
@@ -112,7 +110,7 @@ def zero_count(
 
 
 def coverage(
-    model: Any, X: ArrayLike, y: ArrayLike, levels: Sequence[float] = _LEVELS
+    model: Any, X: ArrayLike, y: ArrayLike, levels: Sequence[float] = (0.5, 0.8, 0.9, 0.95)
 ) -> pd.DataFrame:
     """Return the share of observations inside central intervals.
 

@@ -65,16 +65,13 @@ class Record:
         """Read what an earlier run wrote into a folder."""
         try:
             results = json.loads((folder / "results.json").read_text())
-            table = pd.read_csv(folder / "predictions.csv.gz")
-            where = results["environment"]
-            record = cls(results["experiment"], results["rows"], where, where["fast"])
+            where, table = results["environment"], pd.read_csv(folder / "predictions.csv.gz")
+            return cls(results["experiment"], results["rows"], where, where["fast"], [table])
         except (KeyError, EOFError, ValueError) as error:
             raise ValueError(
                 f"{folder} does not hold the results of a finished run ({error}). Run it again "
                 "with --force, or choose another folder."
             ) from error
-        record._predictions = [table]
-        return record
 
     def means(self) -> pd.DataFrame:
         """Return the mean scores of every model, setting and split."""
@@ -88,9 +85,7 @@ class Record:
         # Columns that do not apply are left out, so that pandas does not guess their type.
         parts = [part.dropna(axis=1, how="all") for part in self._predictions]
         table = pd.concat(parts, ignore_index=True).reindex(columns=_COLUMNS)
-        for column in ("fold", "restart", "row"):
-            table[column] = table[column].astype("Int64")
-        return table
+        return table.astype(dict.fromkeys(("fold", "restart", "row"), "Int64"))
 
     def write(self, out: Path) -> None:
         """Write results.json and predictions.csv.gz into a folder."""

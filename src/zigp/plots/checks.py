@@ -255,7 +255,7 @@ def bound(
     """Draw training progress: the bound on log p(y) over steps or seconds.
 
     It should rise and level off. The first twentieth of the steps, where it rises steeply, may lie
-    below the plot. Other restarts of a network are thin grey lines; a hurdle has a curve for each
+    below the plot. All restarts of a network are thin grey lines; a hurdle has a curve for each
     of its parts.
 
     Parameters
@@ -291,9 +291,8 @@ def bound(
     ax = axes_for(ax)
     for name, part in model.parts_.items():
         for other in getattr(part, "restarts_", []):
-            if len(other.bounds) and not np.array_equal(other.bounds, part.bounds_):
-                x = np.arange(len(other.bounds)) if by == "steps" else other.times
-                ax.plot(x, other.bounds, color="0.75", linewidth=0.6, zorder=1)
+            x = np.arange(len(other.bounds)) if by == "steps" else other.times
+            ax.plot(x, other.bounds, color="0.75", linewidth=0.6, zorder=1)
         x = np.arange(len(part.bounds_)) if by == "steps" else part.times_
         text = ": ".join(filter(None, (label, name))) or None
         ax.plot(x, part.bounds_, label=text, zorder=2, **next_line(ax))

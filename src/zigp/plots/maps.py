@@ -36,8 +36,6 @@ from zigp.plots.labels import (
 )
 from zigp.plots.marks import Marks, draw_group
 
-_COMPONENTS = ("signal", "gate", "latent")
-
 
 def scatter_map(
     X: Any,
@@ -305,7 +303,7 @@ def component_maps(
     values = {} if y is None else {"observed": one_per_row(y, X, "y")}
     marks = Marks.of_table(table, columns, model, cells=cells or None)
     components, label = model.predict_components(X), target_label(model, y)
-    values |= {name: components[name].to_numpy() for name in _COMPONENTS}
+    values |= {name: components[name].to_numpy() for name in ("signal", "gate", "latent")}
     scales = part_scales(values, label, tol, logarithm=model.likelihood_ in LOG_AMOUNTS)
     axes = _panels(figure, len(values), ncols, marks.ratio, bars=True)
     panels = axes.ravel()[: len(values)]
