@@ -133,32 +133,33 @@ def test_figures_and_a_page_are_written(reproduced):
     assert f"| ZiGP | {zigp['rmse']:.3f} (0.561) |" in page
 
 
+def page_of(split, found):
+    """Return the page of an experiment with scores by model and setting."""
+    record, predicted = Record("precipitation"), {"row": [0], "output": "rain_mm", "y": [0.0]}
+    for (model, setting), row in found.items():
+        keys = {"model": model, "setting": setting, "split": split, "fold": 0}
+        record.add(row, predicted, seconds=1.0, **keys)
+    return results_page([record])
+
+
 def test_what_differs_from_the_paper_by_a_tenth_is_said():
-    record = Record("precipitation")
-    for model, paper in precipitation.PAPER.items():
-        off = {"rmse": 1.2, "f1": 1.05} if model == "GPr" else {}
-        found = {key: value * off.get(key, 1.0) for key, value in paper.items()}
-        empty = {"row": [0], "output": "rain_mm", "y": [0.0]}
-        record.add(found, empty, model=model, setting="paper", split="kfold", fold=0, seconds=1.0)
-    page = results_page([record])
+    found = {(model, "paper"): dict(paper) for model, paper in precipitation.PAPER.items()}
+    found["GPr", "paper"]["rmse"] *= 1.2
+    found["GPr", "paper"]["f1"] *= 1.05
+    page = page_of("kfold", found)
     assert "more than a tenth: GPr RMSE +20%." in page
     assert "These are not results" not in page
 
 
 def test_our_own_setting_is_compared_with_all_others_of_its_split():
-    record = Record("precipitation")
+    same = {"accuracy": 0.9, "pit_distance": 0.1, "precision": 0.5, "recall": 0.5}
     found = {
-        ("GPr", "paper"): (0.5, 0.2, 0.4, 1.4),
-        ("ZiGP", "paper"): (0.6, 0.1, 0.5, 1.9),
-        ("scikit-lego", "own"): (0.7, 0.15, 0.6, np.nan),
-        ("ZiGP", "own"): (0.4, 0.09, 0.7, 0.6),
+        ("GPr", "paper"): same | {"rmse": 0.5, "mae": 0.2, "f1": 0.4, "nlpd": 1.4},
+        ("ZiGP", "paper"): same | {"rmse": 0.6, "mae": 0.1, "f1": 0.5, "nlpd": 1.9},
+        ("scikit-lego", "own"): same | {"rmse": 0.7, "mae": 0.15, "f1": 0.6, "nlpd": np.nan},
+        ("ZiGP", "own"): same | {"rmse": 0.4, "mae": 0.09, "f1": 0.7, "nlpd": 0.6},
     }
-    for (model, setting), values in found.items():
-        row = dict(zip(("rmse", "mae", "f1", "nlpd"), values, strict=True))
-        row |= {"accuracy": 0.9, "pit_distance": 0.1, "precision": 0.5, "recall": 0.5}
-        empty = {"row": [0], "output": "rain_mm", "y": [0.0]}
-        record.add(row, empty, model=model, setting=setting, split="time", fold=0, seconds=1.0)
-    page = results_page([record])
+    page = page_of("time", found)
     assert "`time`: RMSE 0.400, the best other 0.500 (GPr, `paper`); MAE 0.090" in page
     assert "F1 0.700, the best other 0.600 (scikit-lego, `own`)" in page
     assert "1.30 nats per row below that of the paper's ZiGP" in page
