@@ -1,7 +1,5 @@
 """`zigp fit` that is interrupted, that finds a full disk, and that replaces an earlier fit."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

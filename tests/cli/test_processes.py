@@ -1,7 +1,5 @@
 """Several processes: the same model as from one, and no process is left waiting."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal

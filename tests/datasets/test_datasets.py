@@ -1,7 +1,5 @@
 """The simulated rain is what its docstring says; the paper's data come whole or not at all."""
 
-from __future__ import annotations
-
 import hashlib
 import pickle
 import shutil

@@ -1,7 +1,5 @@
 """`sanity` names what is wrong, and is silent where nothing is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.base import clone

@@ -1,7 +1,5 @@
 """Scores against closed forms, sampling, and their own definitions."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scoringrules

@@ -1,7 +1,5 @@
 """Checks of predictions: right where the model is the truth, and loud where it is not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -175,7 +173,7 @@ def test_the_future_is_never_known():
     [
         (("hour", "hour"), "by must be 'time', 'future', 'space' or 'site'"),
         (("time", "minute"), "X has no column 'minute'; it has 'east'"),
-        (("time", "hour", 20), "12 places or times, too few for n_splits=20"),
+        (("time", "hour", 20), "12 times, too few for n_splits=20"),
         (("time", "hour", None), "n_splits=None, one at a time, is for by='site'"),
     ],
 )

@@ -1,7 +1,5 @@
 """The code of the documentation runs, its commands and links exist, and its site builds."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The examples in public docstrings run; docs/tools/docstrings.py checks the other sections."""
 
-from __future__ import annotations
-
 import doctest
 import functools
 import inspect

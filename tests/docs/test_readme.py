@@ -1,7 +1,5 @@
 """The code and the commands of the README run, and its numbers are those of the recorded runs."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

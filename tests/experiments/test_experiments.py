@@ -1,7 +1,5 @@
 """The experiments write what they promise, and every score can be recomputed from predictions."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

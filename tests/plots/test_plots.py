@@ -1,7 +1,5 @@
 """Plots show the numbers that they claim to show, with the names and units of the user."""
 
-from __future__ import annotations
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -1,7 +1,5 @@
 """The report: its sentences against known numbers, and the page in a real browser."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """The `zigp` command: its subcommands, signals, warnings and errors."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Messages for terminals: lines, tables, and errors as sentences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options that commands share, those of the estimators' settings, and files that hold options."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """Workers: processes that fit one model together, on one machine or on many."""
 
-from __future__ import annotations
-
 import atexit
 import os
 import sys
