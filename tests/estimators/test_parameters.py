@@ -60,7 +60,7 @@ def test_a_new_setting_is_in_the_constructor_and_its_docstring(toy):
         "\nmarks : int or None, default=None\n    Number of marks."
         "\ntol : float, default=1.0\n    Training stops once"
     ) in sections[1]
-    assert sections[2].count("\nbounds_ : ndarray") == 1
+    assert sections[2].count("\nn_iter_ : int") == 1
     assert sections[2].endswith("Examples\n--------\n>>> Toy()")
 
 
@@ -96,7 +96,7 @@ def test_a_new_setting_is_saved_unless_it_is_of_the_run(toy, tmp_path):
 
 def test_a_choice_that_there_is_not_is_named(toy):
     with pytest.raises(ValueError, match="colour must be 'red' or 'blue', not 'green'"):
-        toy(colour="green")._chosen("colour")
+        toy(colour="green").fit(X, Y)
 
 
 def test_defaults_on_the_command_line_are_those_of_python():

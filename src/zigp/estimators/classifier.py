@@ -11,12 +11,12 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp.data.layout import Inputs, Layout
+from zigp.data.layout import Inputs
 from zigp.estimators.families import Start
-from zigp.estimators.fitting import FIRST_GATE_VARIANCE, SparseGP
-from zigp.estimators.initial import Sparsity
+from zigp.estimators.fitting import SparseGP
 from zigp.estimators.parameters import estimator
 from zigp.estimators.persistence import registered
+from zigp.estimators.preparing import FIRST_GATE_VARIANCE
 from zigp.models import predictions
 from zigp.models.likelihoods import Bernoulli
 from zigp.models.model import Model, gp_classification
@@ -79,12 +79,8 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
     def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
         return Start(Bernoulli())
 
-    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
-        return gp_classification(
-            self._latent(
-                X, layout, sparsity, self.kernel, self.inputs, variance=FIRST_GATE_VARIANCE
-            )
-        )
+    def _first_models(self, X: Inputs, start: Start) -> list[Model]:
+        return [gp_classification(self._latent(X, variance=FIRST_GATE_VARIANCE))]
 
     @entry_point
     def sanity(self) -> list[str]:

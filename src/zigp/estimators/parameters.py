@@ -16,6 +16,7 @@ from dataclasses import Field, dataclass, field, fields
 from typing import Any, Literal, Self, dataclass_transform
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -379,14 +380,14 @@ class GPSettings(BaseEstimator):
         """Return the names of all settings of a scope."""
         return [one.name for one in fields(cls) if one.metadata["scope"] == scope]
 
-    def _chosen(self, name: str) -> str:
-        """Return a setting after checking that it is one of its choices."""
-        value = str(getattr(self, name))
-        *others, last = self.__dataclass_fields__[name].metadata["choices"]
-        if value not in (*others, last):
-            known = ", ".join(map(repr, others))
-            raise ValueError(f"{name} must be {known} or {last!r}, not {getattr(self, name)!r}.")
-        return value
+    def _check_choices(self) -> None:
+        """Raise an error if a setting is none of its choices."""
+        for setting in fields(self):
+            value, choices = getattr(self, setting.name), setting.metadata["choices"]
+            if choices and value not in choices:
+                *others, last = map(repr, choices)
+                known = f"{', '.join(others)} or {last}"
+                raise ValueError(f"{setting.name} must be {known}, not {value!r}.")
 
     def _summary(self) -> dict[str, Any]:
         """Return the part of a model file's header that is for people and tools to read."""
@@ -400,9 +401,6 @@ class GPSettings(BaseEstimator):
             for key in ("trained", "made_with")
             if parts
         }
-
-    def _dtype(self) -> str:
-        return self._chosen("dtype")
 
     def _may_split(self) -> bool:
         """Return whether columns may be put into groups: not with sizes or kernels for all."""
@@ -426,6 +424,7 @@ class GPSettings(BaseEstimator):
 
     def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any, Any]:
         """Return the rows of a table or grid, their column groups, and the cells of a grid."""
+        self._check_choices()
         self.units_, self.origin_ = {}, {}
         if not is_lattice(X):
             return X, y, weight, self.column_groups, {}
@@ -436,8 +435,6 @@ class GPSettings(BaseEstimator):
 
     def _as_numbers(self, X: Any, *, reset: bool = False) -> Any:
         """Return a frame with times and levels as numbers, and anything else unchanged."""
-        import pandas as pd
-
         if reset:
             self.table_ = Table.of(X) if isinstance(X, pd.DataFrame) else None
         if isinstance(X, pd.DataFrame) and self.table_ is not None:

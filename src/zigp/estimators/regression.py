@@ -1,19 +1,57 @@
-"""Plain Gaussian process regression."""
+"""Regressors with a single model, and plain Gaussian process regression."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any
 
-from zigp.data.layout import Inputs, Layout, refuse_too_large
-from zigp.estimators.families import Start, spread
-from zigp.estimators.initial import Sparsity
+import numpy as np
+from jax import Array
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import check_is_fitted
+
+from zigp.data.layout import Inputs, refuse_too_large
+from zigp.estimators.distribution import ModelDistribution, PredictiveDistribution
+from zigp.estimators.families import FIRST_NOISE, Start, spread
+from zigp.estimators.fitting import SparseGP
 from zigp.estimators.parameters import estimator
 from zigp.estimators.persistence import registered
-from zigp.estimators.regressor import ModelRegressor
+from zigp.estimators.regressor import Regressor
+from zigp.models import predictions
 from zigp.models.likelihoods import Gaussian
 from zigp.models.model import Model, gp_regression
+from zigp.runtime.session import entry_point
 
-_FIRST_NOISE = 0.1  # where training starts, in the model's units
+
+class ModelRegressor(Regressor, SparseGP):
+    """A regressor with a single model."""
+
+    @entry_point
+    def predict_distribution(self, X: Any) -> PredictiveDistribution:
+        return ModelDistribution(self._predictions(X), self._output_scale)
+
+    @property
+    @entry_point
+    def noise_sd_(self) -> Any:
+        """The standard deviation of the noise of each output, in the units of y.
+
+        Examples
+        --------
+        >>> plain = SparseGPRegressor(n_inducing=12).fit(X, y)
+        >>> bool(plain.noise_sd_ > 0.2)
+        True
+        """
+        check_is_fitted(self)
+        likelihood = self.model_.likelihood
+        if not isinstance(likelihood, Gaussian):
+            raise AttributeError("There is not one noise variance here; see `noise_`.")
+        return self.y_scale_ * np.sqrt(np.asarray(likelihood.noise))
+
+    def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
+        rows, groups = self._checked(X) - self.layout_.centre, self.layout_.groups
+        drawn = predictions.draw(self.model_, rows, groups, n, key, noise=noise)
+        in_user_units = np.stack([self._output_scale.to_user(one.T) for one in drawn])
+        outputs = () if self._output_names is None else (len(self._output_names),)
+        return in_user_units.reshape(n, len(rows), *outputs)
 
 
 @registered
@@ -35,8 +73,7 @@ class SparseGPRegressor(ModelRegressor):
         refuse_too_large("y", y)
         offset = float(np.average(y, weights=weight))
         scale = spread(y - offset, weight, largest=np.abs(y).max())
-        return Start(Gaussian.of_variance(_FIRST_NOISE, self._dtype()), offset, scale)
+        return Start(Gaussian.of_variance(FIRST_NOISE, self.dtype), offset, scale)
 
-    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
-        f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
-        return gp_regression(f, start.likelihood)
+    def _first_models(self, X: Inputs, start: Start) -> list[Model]:
+        return [gp_regression(self._latent(X), start.likelihood)]

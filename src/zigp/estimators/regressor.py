@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from jax import Array
+import pandas as pd
+import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin
@@ -16,45 +16,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.grids import is_lattice
 from zigp.diagnostics.scores import best_threshold
-from zigp.estimators.distribution import ModelDistribution, PredictiveDistribution
-from zigp.estimators.fitting import SparseGP
+from zigp.estimators.distribution import PredictiveDistribution
 from zigp.estimators.grids import QUANTILES, predict_lattice
 from zigp.estimators.sampling import JointDraws, frame, probability_level
-from zigp.models import predictions
-from zigp.models.likelihoods import Gaussian
 from zigp.runtime.session import entry_point
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
 
 
 class Regressor(RegressorMixin, JointDraws):
     """The questions that every regressor answers, by its predictive distribution and its draws."""
-
-    @abstractmethod
-    def predict_distribution(self, X: Any) -> PredictiveDistribution:
-        """Return the predictive distribution at each row of X, from one pass through the model.
-
-        Every other method asks such an object one question. Where several are asked about the same
-        rows, asking one object is faster.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Inputs.
-
-        Returns
-        -------
-        PredictiveDistribution
-            Its mean, sd, quantiles and probabilities, in the units of y.
-
-        Examples
-        --------
-        >>> distribution = model.predict_distribution(new)
-        >>> bool(distribution.sd[0] < distribution.sd[1])
-        True
-        """
 
     # -- what to expect -------------------------------------------------------------------------
 
@@ -63,7 +32,7 @@ class Regressor(RegressorMixin, JointDraws):
         """Predict the expected observation at each row of X.
 
         It is a mean over zeros and amounts, not the most likely value and not the amount where
-        there is one.
+        there is one. The setting `combine` of a hurdle chooses another value.
 
         Parameters
         ----------
@@ -150,9 +119,7 @@ class Regressor(RegressorMixin, JointDraws):
         array([1., 0.])
         """
         distribution, t = self.predict_distribution(X), np.asarray(threshold, float)
-        if t.ndim == 0:
-            return distribution.probability(-np.inf, float(t))
-        return _cdf(distribution, t)
+        return _cdf(distribution, t if t.ndim else np.full(distribution.shape, t))
 
     @entry_point
     def log_prob_between(self, X: ArrayLike, low: ArrayLike, high: ArrayLike) -> np.ndarray:
@@ -211,7 +178,7 @@ class Regressor(RegressorMixin, JointDraws):
                 f"tol must be positive, not {tol!r}: with this noise no single value has a "
                 "positive probability. Give the resolution of your data."
             )
-        low = float(_just_below(np.asarray(-tol), self._dtype()))
+        low = float(_just_below(np.asarray(-tol), self.dtype))
         return distribution.probability(low, float(tol))
 
     @entry_point
@@ -247,7 +214,7 @@ class Regressor(RegressorMixin, JointDraws):
         """
         values = np.asarray(y, float)
         distribution = self.predict_distribution(X)
-        ends = (_just_below(values, self._dtype()), values)
+        ends = (_just_below(values, self.dtype), values)
         before, at = (_cdf(distribution, end) for end in ends)
         place = check_random_state(random_state).uniform(size=values.shape)
         return ndtri(np.clip(before + place * (at - before), 1e-12, 1.0 - 1e-12))
@@ -381,34 +348,62 @@ class Regressor(RegressorMixin, JointDraws):
         return np.asarray(self.predict(X)) >= threshold
 
 
-class ModelRegressor(Regressor, SparseGP):
-    """A regressor with a single model."""
+class GatedRegressor(Regressor):
+    """A regressor whose signal is off in places, and what it predicts where the signal is on."""
 
     @entry_point
-    def predict_distribution(self, X: Any) -> PredictiveDistribution:
-        return ModelDistribution(self._predictions(X), self._output_scale)
+    def prob_on(self, X: ArrayLike) -> np.ndarray:
+        """Return the support E[Φ(g)] at each row: how far the signal is switched on, from 0 to 1.
 
-    @property
-    @entry_point
-    def noise_sd_(self) -> Any:
-        """The standard deviation of the noise of each output, in the units of y.
+        With a hurdle it is the probability that an observation is not zero. With Gaussian or gated
+        noise it is not; see `prob_zero`.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The support.
 
         Examples
         --------
-        >>> plain = SparseGPRegressor(n_inducing=12).fit(X, y)
-        >>> bool(plain.noise_sd_ > 0.2)
-        True
+        >>> model.prob_on(new).round(2)
+        array([0., 1.])
         """
-        check_is_fitted(self)
-        likelihood = self.model_.likelihood
-        if not isinstance(likelihood, Gaussian):
-            raise AttributeError("There is not one noise variance here; see `noise_`.")
-        return self.y_scale_ * np.sqrt(np.asarray(likelihood.noise))
+        return self.predict_distribution(X).prob_on
 
-    def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
-        rows, groups = self._checked(X) - self.layout_.centre, self.layout_.groups
-        drawn = predictions.draw(self.model_, rows, groups, n, key, noise=noise)
-        return np.stack([self._output_scale.to_user(one) for one in drawn])
+    @entry_point
+    def predict_if_on(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Predict the observation at each row if the signal is fully on there.
+
+        It is how much there is where there is something. `predict` says how much to expect.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+        return_std : bool, default=False
+            If True, return standard deviations too.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_rows,)
+            Expected observations.
+        sd : ndarray of shape (n_rows,)
+            Their standard deviations, if `return_std`.
+
+        Examples
+        --------
+        >>> model.predict_if_on([[8.0]]).round(1)
+        array([4.])
+        """
+        amount = self.predict_distribution(X).if_on
+        return (amount.mean, amount.sd) if return_std else amount.mean
 
 
 def _cdf(distribution: PredictiveDistribution, thresholds: np.ndarray) -> np.ndarray:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 from jax import Array
 from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
@@ -17,9 +18,6 @@ from zigp.estimators.distribution import PredictiveDistribution
 from zigp.estimators.parameters import GPSettings
 from zigp.runtime.session import entry_point
 from zigp.training import check_whole
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _DRAWS_AT_ONCE = 50
 
@@ -31,7 +29,27 @@ class JointDraws(GPSettings):
 
     @abstractmethod
     def predict_distribution(self, X: Any) -> PredictiveDistribution:
-        """Return the predictive distribution at each row of X."""
+        """Return the predictive distribution at each row of X, from one pass through the model.
+
+        Every other method asks such an object one question. Where several are asked about the same
+        rows, asking one object is faster.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        PredictiveDistribution
+            Its mean, sd, quantiles and probabilities, in the units of y.
+
+        Examples
+        --------
+        >>> distribution = model.predict_distribution(new)
+        >>> bool(distribution.sd[0] < distribution.sd[1])
+        True
+        """
 
     @abstractmethod
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
@@ -183,8 +201,6 @@ def frame(
     columns: Mapping[Any, np.ndarray], like: Any, outputs: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Return columns as a table with the index of `like`, and outputs as a second level."""
-    import pandas as pd
-
     if isinstance(like, np.ndarray) and like.ndim == 1:
         index: Any = like
     else:  # a list has an `index` too, of another kind
