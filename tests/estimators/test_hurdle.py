@@ -110,7 +110,10 @@ def test_a_classifier_that_predicts_only_zeros_warns():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"amount_rows": "some"}, "amount_rows must be 'positive', 'all' or 'predicted', not 'some'"),
+        (
+            {"amount_rows": "some"},
+            "amount_rows must be 'positive', 'all' or 'predicted', not 'some'",
+        ),
         ({"combine": "sum"}, "combine must be 'class' or 'expectation', not 'sum'"),
     ],
 )

@@ -25,9 +25,8 @@ X, Y = np.linspace(0, 1, 12)[:, None], np.arange(12.0)
 @pytest.fixture(scope="module")
 def toy():
     """An estimator with one more setting than others, which files may hold for a while."""
-    known = dict(persistence._ESTIMATORS)
+    known = dict(persistence.ESTIMATORS)
 
-    @persistence.registered
     @estimator
     class Toy(zigp.SparseGPRegressor):
         """Regression in colour.
@@ -46,8 +45,8 @@ def toy():
         tol: float = redeclared(zigp.SparseGPRegressor, "tol", default=1.0)
 
     yield Toy
-    persistence._ESTIMATORS.clear()
-    persistence._ESTIMATORS.update(known)
+    persistence.ESTIMATORS.clear()
+    persistence.ESTIMATORS.update(known)
 
 
 def test_a_new_setting_is_in_the_constructor_and_its_docstring(toy):

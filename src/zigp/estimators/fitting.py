@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import count
 from math import prod
 from numbers import Integral
 from typing import Any, ClassVar, Self, cast
@@ -18,11 +19,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.layout import as_batch, listed
-from zigp.data.streams import Block, Stream
+from zigp.data.streams import Block, Stream, prefetched
 from zigp.diagnostics.sanity import findings
 from zigp.estimators.preparing import Prepared
-from zigp.estimators.streams import feed_of
-from zigp.gp.batch import Batch, Lattice
+from zigp.gp.batch import Batch, Lattice, Rows
 from zigp.models.likelihoods import LogAmounts
 from zigp.models.model import Model
 from zigp.runtime.session import entry_point, make_room, surroundings
@@ -61,8 +61,6 @@ class SparseGP(Prepared):
         Duration of training in seconds.
     n_iter_ : int
         Number of training steps.
-    n_rows_ : int
-        Number of rows with a weight, estimated from a sample for a stream.
     stopped_ : str
         Reason why training stopped.
     failed_ : bool
@@ -120,11 +118,8 @@ class SparseGP(Prepared):
                 "Divide the rows: fit_stream(open_stream(…, part=(jax.process_index(), "
                 "jax.process_count())))."
             )
-        X, y, sample_weight, column_groups, places = self._as_table(X, y, sample_weight)
-        first, inputs, target, weight = self._prepare(X, y, sample_weight, column_groups, places)
-        _, values, weights, shift = self._in_model_units(inputs.X, target, weight)
+        first, inputs, values, weights, shift = self._prepare(X, y, sample_weight)
         data = as_batch(inputs, values, weights, self.layout_, self.dtype)
-        self.n_rows_ = int(np.count_nonzero(weight))
         self.on_lattice_ = isinstance(data.at, Lattice)
         cells = prod(data.at.shape) if self.on_lattice_ else 0
         settings = self._settings(cells, first[0].likelihood.early_pace)
@@ -168,29 +163,49 @@ class SparseGP(Prepared):
                 "random_state=None draws another seed in every process, but all must start from "
                 "the same values: give a number."
             )
-        self._check_choices()
-        self.units_, self.origin_ = {}, {}
         seed = int(check_random_state(self.random_state).randint(2**31))
         X, y = stream.sample(_SAMPLE, seed, gaps=True)
         observed = ~np.isnan(y)
-        self.n_rows_ = round(stream.rows * float(np.mean(observed)))
         X, y = X[observed].reset_index(drop=True), y[observed]
-        groups = stream.groups if self.column_groups is None else self.column_groups
-        first, inputs, target, weight = self._prepare(X, y, None, groups)
-        rows = inputs.X
-        shift = self._in_model_units(rows, target, weight)[3] * self.n_rows_ / len(rows)
-        read = stream if self.table_ is None else stream.read_as(self.table_)
-        size = check_whole("batch_size", self.batch_size or _ROWS_IN_A_STEP)
-        contents = stream.digest(rows, target)
-        feed = feed_of(
-            read, contents, size, self.seed_, self.dtype, self._of_block, self._devices()
-        )
+        first, inputs, values, _, shift = self._prepare(X, y, groups=stream.groups)
+        self.n_rows_ = round(stream.rows * float(np.mean(observed)))
+        feed = self._feed(stream, stream.digest(inputs.X, values))
         self.on_lattice_ = False
         settings = self._settings(0, first[0].likelihood.early_pace)
         steps = self.steps or max(round(passes * feed.steps_per_pass), 1)
         settings = replace(settings, steps=steps, chunk=feed.steps, tol=0.0, batch_size=None)
+        shift *= self.n_rows_ / len(y)
         self._train(first, feed, settings, shift, f"{self._title()} on {stream.rows:,} rows")
         return self
+
+    def _feed(self, stream: Stream, contents: str) -> Streamed:
+        """Return a stream as data for training, in the model's units, divided among devices."""
+        stream = stream if self.table_ is None else stream.read_as(self.table_)
+        devices = self._devices()
+        every, here = (1, 1) if devices is None else (devices.count, devices.here)
+        batch = check_whole("batch_size", self.batch_size or _ROWS_IN_A_STEP)
+        places, size = block_and_step(stream.rows_per_block, batch, every, here)
+        stream = stream.in_blocks_of(places * here)
+        blocks = stream.blocks_per_pass
+
+        def batches(first: int) -> Generator[Batch]:
+            skip = first % blocks
+            for pass_number in count(first // blocks):
+                for block in stream.blocks(self.seed_, pass_number, skip):
+                    X, y, weight = (part.astype(self.dtype) for part in self._of_block(block))
+                    yield Batch(Rows(X), y, weight * blocks)  # a block stands for all rows
+                skip = 0
+
+        return Streamed(
+            lambda first: prefetched(batches(first)),
+            stream.rows,
+            blocks,
+            places,
+            size,
+            ",".join(stream.names),
+            contents,
+            devices,
+        )
 
     def _of_block(self, block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return a stream's block in the model's units."""
@@ -356,3 +371,17 @@ class SparseGP(Prepared):
                 f"warm_start continues to train the fitted model, but {', '.join(changed)} differ "
                 "from its settings. Set them back, or fit with warm_start=False."
             )
+
+
+def block_and_step(rows: int, batch: int, every: int, here: int) -> tuple[int, int]:
+    """Return the rows of a block and of a step on one device of all, of which some are here.
+
+    A step has `batch` rows on all devices, or a whole block if that has fewer. Blocks are enlarged
+    to whole steps.
+
+    >>> block_and_step(2**18, 2**14, 3, 3)
+    (92837, 5461)
+    """
+    block = -(-rows // here)
+    size = min(max(batch // every, 1), block)
+    return -(-block // size) * size, size

@@ -16,20 +16,17 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.layout import ColumnList, Inputs, Layout
-from zigp.estimators.classifier import SparseGPClassifier
 from zigp.estimators.distribution import HurdleDistribution
 from zigp.estimators.initial import KernelSpec
 from zigp.estimators.parameters import Option, estimator, parameter
-from zigp.estimators.persistence import registered
 from zigp.estimators.preparing import row_weights
-from zigp.estimators.regression import SparseGPRegressor
 from zigp.estimators.regressor import GatedRegressor
+from zigp.estimators.sparse import SparseGPClassifier, SparseGPRegressor
 from zigp.models import predictions
 from zigp.runtime.session import entry_point
-from zigp.training import InterruptedFitError, hold_checkpoints
+from zigp.training import hold_checkpoints
 
 
-@registered
 @estimator
 class HurdleGPRegressor(GatedRegressor):
     """Hurdle model: Gaussian process classification of zero or not, then regression of the amount.
@@ -115,16 +112,23 @@ class HurdleGPRegressor(GatedRegressor):
                 f"The classifier was fitted on {classifier.n_features_in_} columns, the regression "
                 f"on {regressor.n_features_in_}: fit both on the same columns."
             )
-        hurdle = cls(**settings)._combined(classifier, regressor)
+        hurdle = cls(**settings)
+        hurdle.classifier_, hurdle.regressor_ = classifier, regressor
         for name in ("n_features_in_", "feature_names_in_", "table_"):
             if hasattr(regressor, name):
                 setattr(hurdle, name, getattr(regressor, name))
         return hurdle
 
-    def _combined(self, classifier: SparseGPClassifier, regressor: SparseGPRegressor) -> Self:
-        self.classifier_, self.regressor_ = classifier, regressor
-        self.n_iter_ = max(classifier.n_iter_, regressor.n_iter_)
-        return self
+    @property
+    def n_iter_(self) -> int:
+        """The number of training steps, the larger of both parts.
+
+        Examples
+        --------
+        >>> model.n_iter_ == max(part.n_iter_ for part in model.parts_.values())
+        True
+        """
+        return max(part.n_iter_ for part in self.parts_.values())
 
     @property
     def parts_(self) -> dict[str, Any]:
@@ -159,10 +163,10 @@ class HurdleGPRegressor(GatedRegressor):
         >>> model.fit(X, y).classifier_.classes_
         array([0, 1])
         """
-        X, y, sample_weight, column_groups, _ = self._as_table(X, y, sample_weight)
+        table = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "classifier_")
-        rows, target = self._checked_pair(X, y, reset=not again)
-        weight = row_weights(sample_weight, rows)
+        rows, target = self._checked_pair(table.X, table.y, reset=not again)
+        weight, column_groups = row_weights(table.weight, rows), table.groups
         if column_groups is None:  # those of all rows for both, also where few have amounts
             names, inputs = getattr(self, "feature_names_in_", None), Inputs(rows[weight > 0])
             layout = (
@@ -172,18 +176,17 @@ class HurdleGPRegressor(GatedRegressor):
             )
             column_groups = dict(zip(layout.names, map(list, layout.groups), strict=True))
         classifier, regressor = self._new_parts(column_groups, again).values()
-        X = X if hasattr(X, "iloc") else rows
+        X = table.X if hasattr(table.X, "iloc") else rows
         with hold_checkpoints(self.checkpoint):
             on = target != 0
             classifier.fit(X, on.astype(int), weight)
             chosen = np.flatnonzero(self._rows_with_amounts(classifier, X, on & (weight > 0)))
             try:
                 regressor.fit(_safe_indexing(X, chosen), target[chosen], weight[chosen])
-            except InterruptedFitError:
+            finally:  # an interrupted regressor is kept too
                 if hasattr(regressor, "model_"):
-                    self._combined(classifier, regressor)
-                raise
-        return self._combined(classifier, regressor)
+                    self.classifier_, self.regressor_ = classifier, regressor
+        return self
 
     def _new_parts(self, column_groups: Any, again: bool) -> dict[str, Any]:
         """Return classifier and regressor with the settings of now, to be fitted."""

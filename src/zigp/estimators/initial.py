@@ -156,14 +156,9 @@ def _shared_out(n: int, counts: list[int]) -> list[int]:
 def _per_group(
     kernel: KernelSpec, names: list[str], all_names: tuple[str, ...]
 ) -> list[str | Kernel]:
-    if isinstance(kernel, (str, Kernel)):
-        return [kernel] * len(names)
-    if not isinstance(kernel, (Mapping, Sequence)):
-        raise ValueError(
-            f"kernel must be a name, a kernel object such as Matern32(), or one of these for each "
-            f"column group; it is {kernel!r}."
-        )
-    return _named("kernel", kernel, names, all_names)
+    if isinstance(kernel, (Mapping, Sequence)) and not isinstance(kernel, str):
+        return _named("kernel", kernel, names, all_names)
+    return [kernel] * len(names)
 
 
 def _named[T](

@@ -11,7 +11,7 @@ import equinox as eqx
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp.data.layout import Inputs, refuse_too_large
@@ -19,8 +19,7 @@ from zigp.estimators.distribution import ModelDistribution
 from zigp.estimators.families import OutputScale, Start
 from zigp.estimators.initial import KernelSpec, Sizes
 from zigp.estimators.parameters import estimator, parameter, redeclared
-from zigp.estimators.persistence import registered
-from zigp.estimators.regression import ModelRegressor
+from zigp.estimators.sparse import ModelRegressor
 from zigp.gp.batch import Rows
 from zigp.gp.latent import LatentGP, family
 from zigp.models import predictions
@@ -71,7 +70,6 @@ class NetworkParts:
     n_effective: np.ndarray
 
 
-@registered
 @estimator
 class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     """Gaussian process regression network for several outputs: y = W(x) f(x) + ε.
@@ -189,16 +187,11 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     def _checked_pair(
         self, X: Any, y: Any, *, reset: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        X = self._as_numbers(X, reset=reset)
-        rows = validate_data(self, X, dtype=np.float64, reset=reset)
-        if y is None:
-            raise ValueError(
-                "GPNetworkRegressor requires y to be passed, but the target y is None."
-            )
         named = [str(c) for c in y.columns] if hasattr(y, "columns") else None
-        Y = check_array(
-            y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="Y"
-        )
+        of_X: dict[str, Any] = {"dtype": np.float64}
+        of_Y = of_X | {"ensure_all_finite": "allow-nan", "ensure_2d": False}
+        X = self._as_numbers(X, reset=reset)
+        rows, Y = validate_data(self, X, y, reset=reset, validate_separately=(of_X, of_Y))
         several = Y.ndim > 1
         check_consistent_length(rows, Y)
         Y = self._as_target(Y, np.ones(len(Y)))

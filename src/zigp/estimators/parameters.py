@@ -12,7 +12,7 @@ import os
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, Self, dataclass_transform
 
 import numpy as np
@@ -21,7 +21,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp.data.columns import Table
-from zigp.data.grids import as_cells, is_lattice
+from zigp.data.grids import Cells, as_cells, is_lattice
 from zigp.data.layout import ColumnList
 from zigp.estimators import persistence
 from zigp.estimators.initial import KERNELS, KernelSpec, Sizes
@@ -81,7 +81,7 @@ def redeclared(base: type, name: str, *, default: Any) -> Any:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter, redeclared))
 def estimator[T: type](cls: T) -> T:
-    """Make a class of settings a dataclass whose docstring describes them.
+    """Make a class of settings a dataclass whose docstring describes them, and which files hold.
 
     In signature and docstring positional settings come first, then the class's own.
     """
@@ -93,6 +93,8 @@ def estimator[T: type](cls: T) -> T:
     names = ("self", *(one.name for one in settings))
     init.__signature__ = inspect.Signature([accepted[name] for name in names])
     cls.__doc__ = _documented(cls, settings)
+    if hasattr(cls, "fit"):
+        persistence.ESTIMATORS[cls.__name__] = cls
     return cls
 
 
@@ -422,16 +424,15 @@ class GPSettings(BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
         return X, y.astype(float)  # the smallest whole number has no absolute value
 
-    def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """Return the rows of a table or grid, their column groups, and the cells of a grid."""
+    def _as_table(self, X: Any, y: Any, weight: Any, groups: Any = None) -> Cells:
+        """Return the rows of a table or grid, with the column groups of the settings if any."""
         self._check_choices()
-        self.units_, self.origin_ = {}, {}
-        if not is_lattice(X):
-            return X, y, weight, self.column_groups, {}
-        cells = as_cells(X, y, weight, getattr(self, "exposure", None))
-        self.units_ = cells.units
+        cells = Cells(X, y, weight, groups, {}, {})
+        if is_lattice(X):
+            cells = as_cells(X, y, weight, getattr(self, "exposure", None))
+        self.units_, self.origin_ = cells.units, {}
         groups = cells.groups if self.column_groups is None else self.column_groups
-        return cells.X, cells.y, cells.weight, groups, cells.places
+        return replace(cells, groups=groups)
 
     def _as_numbers(self, X: Any, *, reset: bool = False) -> Any:
         """Return a frame with times and levels as numbers, and anything else unchanged."""

@@ -7,8 +7,7 @@ Users' outputs are [rows] or [rows, P]; in the model rows run along the last axi
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -40,6 +39,8 @@ class Prepared(GPSettings):
         Trained model of centred inputs and scaled outputs.
     layout_ : Layout
         Column groups, and the point at which inputs are centred.
+    n_rows_ : int
+        Number of rows with a weight, estimated from a sample for a stream.
     seed_ : int
         Seed drawn from `random_state`.
     y_offset_, y_scale_ : float or ndarray
@@ -77,25 +78,30 @@ class Prepared(GPSettings):
         self,
         X: Any,
         y: Any,
-        sample_weight: Any,
-        column_groups: Any,
-        places: Mapping[tuple[int, ...], np.ndarray] = MappingProxyType({}),
-    ) -> tuple[list[Model], Inputs, np.ndarray, np.ndarray]:
-        """Return the models that training starts from, and the checked rows with their weights."""
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> tuple[list[Model], Inputs, np.ndarray, np.ndarray, float]:
+        """Return the models that training starts from, and the data in their units.
+
+        These are checked inputs as they are, outputs and weights, and the difference between bounds
+        in units of y and of the model. `groups` are the column groups of a stream.
+        """
+        table = self._as_table(X, y, sample_weight, groups)
         again = self.warm_start and hasattr(self, "model_")
         if again:
             self._refuse_another_structure()
         elif hasattr(self, "model_"):
             del self.model_  # so that nothing is left of it if this fit fails
-        rows, target = self._checked_pair(X, y, reset=not again)
-        weight = row_weights(sample_weight, rows)
+        rows, target = self._checked_pair(table.X, table.y, reset=not again)
+        weight = row_weights(table.weight, rows)
+        self.n_rows_ = int(np.count_nonzero(weight))
         self.seed_ = int(check_random_state(self.random_state).randint(2**31))
-        inputs = Inputs(rows, places.get)
+        inputs = Inputs(rows, table.places.get)
         if again:
-            return [self.model_], inputs, target, weight
+            return [self.model_], inputs, *self._in_model_units(rows, target, weight)[1:]
         self.layout_ = Layout.of(
             inputs.only(weight > 0),
-            column_groups,
+            table.groups,
             self.latlon,
             getattr(self, "feature_names_in_", None),
             exposure=getattr(self, "exposure", None),
@@ -107,11 +113,12 @@ class Prepared(GPSettings):
         transformed = self._output_scale.transformed(target)
         start = self._first_guess(transformed, weight, self._exposure_of(rows))
         self.y_offset_, self.y_scale_ = start.offset, start.scale
-        weights = self._in_model_units(rows, target, weight)[2]
+        _, values, weights, shift = self._in_model_units(rows, target, weight)
         counted = weights.reshape(-1, len(rows)).any(axis=0)
         sizes = pd.DataFrame(np.abs(transformed[counted])).replace([0.0, np.inf], np.nan)
         self.y_reach_ = float(np.fmax((sizes.max() / sizes.median()).max(), 1.0))
-        return self._first_models(inputs.only(counted), start), inputs, target, weight
+        first = self._first_models(inputs.only(counted), start)
+        return first, inputs, values, weights, shift
 
     def _refuse_another_structure(self) -> None:
         now = self._current_structure()

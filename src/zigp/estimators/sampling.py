@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from jax import Array
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -147,12 +148,12 @@ class JointDraws(GPSettings):
             raise ValueError(f"n_samples must be at least 2 for a spread, not {n_samples!r}.")
         mean = self.predict_distribution(X).mean
         total, groups = _totals(len(mean), weights, by)
-        size = total(np.ones_like(mean)) if how == "mean" else 1.0
+        size = total @ np.ones_like(mean) if how == "mean" else 1.0
         if np.any(size == 0):
             raise ValueError("how='mean' needs weights that do not add up to zero in any group.")
-        exact = total(mean) / size
+        exact = total @ mean / size
         drawn = np.stack(
-            [total(draw) / size for draw in self._all_draws(X, n_samples, random_state, noise)]
+            [total @ draw / size for draw in self._all_draws(X, n_samples, random_state, noise)]
         )
         # Centre the draws on the exact mean: only their spread is left to chance.
         drawn += exact - np.mean(drawn, axis=0)
@@ -169,7 +170,7 @@ class JointDraws(GPSettings):
 
 
 def _totals(rows: int, weights: ArrayLike | None, by: ArrayLike | None) -> tuple[Any, np.ndarray]:
-    """Return a function that adds up values by group, and the groups."""
+    """Return a matrix [groups, rows] of weights, by which values are added up, and the groups."""
     w = np.ones(rows) if weights is None else np.asarray(weights, float)
     labels = np.zeros(rows, int) if by is None else np.asarray(by)
     for name, column in (("weights", w), ("by", labels)):
@@ -178,13 +179,7 @@ def _totals(rows: int, weights: ArrayLike | None, by: ArrayLike | None) -> tuple
     if not np.all(np.isfinite(w)):
         raise ValueError("weights must be finite numbers; some are NaN or infinite.")
     groups, member = np.unique(labels, return_inverse=True)
-
-    def total(values: np.ndarray) -> np.ndarray:
-        sums = np.zeros((len(groups), *values.shape[1:]))
-        np.add.at(sums, member, (w * values.T).T)
-        return sums
-
-    return total, groups
+    return csr_array((w, (member, np.arange(rows))), shape=(len(groups), rows)), groups
 
 
 def _key(random_state: int | np.random.RandomState | None) -> Array:

@@ -15,11 +15,10 @@ from zigp.estimators.distribution import ZeroInflatedDistribution
 from zigp.estimators.families import FAMILIES, Start, chosen_family, refuse_unsuited, start_of
 from zigp.estimators.initial import KernelSpec
 from zigp.estimators.parameters import Option, estimator, parameter
-from zigp.estimators.persistence import registered
 from zigp.estimators.preparing import FIRST_GATE_VARIANCE
-from zigp.estimators.regression import ModelRegressor
 from zigp.estimators.regressor import GatedRegressor
 from zigp.estimators.sampling import frame
+from zigp.estimators.sparse import ModelRegressor
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
@@ -31,7 +30,6 @@ from zigp.models.model import Model, zero_inflated_gp
 from zigp.runtime.session import entry_point
 
 
-@registered
 @estimator
 class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
     """Zero-inflated Gaussian process regression: an amount f(x) behind a gate Φ(g(x)).
