@@ -112,7 +112,7 @@ def test_a_classifier_that_predicts_only_zeros_warns():
     [
         (
             {"amount_rows": "some"},
-            "amount_rows must be 'positive', 'all' or 'predicted', not 'some'",
+            "amount_rows must be 'positive', 'all' or 'predicted', not",
         ),
         ({"combine": "sum"}, "combine must be 'class' or 'expectation', not 'sum'"),
     ],

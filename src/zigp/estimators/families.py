@@ -78,10 +78,9 @@ class OutputScale:
 
 @dataclass(frozen=True)
 class Start:
-    """A likelihood before training, the units (y − offset) / scale of its outputs, and f's mean."""
+    """A likelihood before training, the scale of its outputs, and f's mean."""
 
     likelihood: Likelihood
-    offset: Any = 0.0
     scale: Any = 1.0
     f_mean: float = 0.0
 

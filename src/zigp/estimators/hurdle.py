@@ -264,9 +264,7 @@ class HurdleGPRegressor(GatedRegressor):
         bound = self.classifier_.elbo(X, on.astype(int), weight)
         if not on.any():
             return bound
-        chosen = np.flatnonzero(on)
-        amounts = _safe_indexing(X, chosen)
-        return bound + self.regressor_.elbo(amounts, target[chosen], weight[chosen])
+        return bound + self.regressor_.elbo(X, target, weight * on)
 
     def sanity(self) -> list[str]:
         """List what looks wrong with either part of the fit.

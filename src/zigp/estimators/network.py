@@ -16,14 +16,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp.data.layout import Inputs, refuse_too_large
 from zigp.estimators.distribution import ModelDistribution
-from zigp.estimators.families import OutputScale, Start
+from zigp.estimators.families import OutputScale
 from zigp.estimators.initial import KernelSpec, Sizes
 from zigp.estimators.parameters import estimator, parameter, redeclared
 from zigp.estimators.sparse import ModelRegressor
 from zigp.gp.batch import Rows
 from zigp.gp.latent import LatentGP, family
 from zigp.models import predictions
-from zigp.models.likelihoods import Gaussian, LatentNoise
+from zigp.models.likelihoods import Gaussian, LatentNoise, Likelihood
 from zigp.models.model import Model, gp_network
 from zigp.models.predictions import Predictions
 from zigp.runtime.session import entry_point
@@ -196,8 +196,6 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         check_consistent_length(rows, Y)
         Y = self._as_target(Y, np.ones(len(Y)))
         if reset:
-            if empty := np.flatnonzero(~np.isfinite(Y).any(axis=0)).tolist():
-                raise ValueError(f"Y has no observation at all in column {empty[0]}: leave it out.")
             self.n_outputs_ = Y.shape[1]
             numbered = [str(p) for p in range(self.n_outputs_)]
             self._output_names = (named or numbered) if several else None
@@ -207,12 +205,15 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             )
         return rows, Y
 
-    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
+    def _first(
+        self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[list[Model], OutputScale]:
+        y = OutputScale(transform=self.y_transform).transformed(y)
         seen = np.isfinite(y) * weight[:, None]
         if (unseen := np.flatnonzero(~seen.any(axis=0))).size:
             raise ValueError(
-                f"Column {unseen[0]} of Y is observed in rows of weight 0 alone: give some of them "
-                "a weight, or leave the column out."
+                f"Column {unseen[0]} of Y has no observation in a row with a weight: give some of "
+                "them a weight, or leave the column out."
             )
         values = np.nan_to_num(y)
         refuse_too_large("Y", values)
@@ -223,14 +224,12 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         if self.latent_noise:
             latent = np.full(check_whole("n_latents", self.n_latents), _FIRST_LATENT_NOISE)
             likelihood = LatentNoise.of_variances(noise, latent, self.dtype)
-        return Start(likelihood, offset, np.where(scale > 0, scale, 1.0))
-
-    def _first_models(self, X: Inputs, start: Start) -> list[Model]:
         restarts = check_whole("n_restarts", self.n_restarts)
         seeds = np.random.default_rng(self.seed_).integers(2**31, size=restarts)
-        return [self._first_model(X, int(seed), start) for seed in seeds]
+        units = OutputScale(offset, np.where(scale > 0, scale, 1.0), self.y_transform)
+        return [self._first_model(X, int(seed), likelihood) for seed in seeds], units
 
-    def _first_model(self, X: Inputs, seed: int, start: Start) -> Model:
+    def _first_model(self, X: Inputs, seed: int, likelihood: Likelihood) -> Model:
         Q, P = check_whole("n_latents", self.n_latents), self.n_outputs_
         rng = np.random.default_rng(seed)
         separate = self.inducing == "separate"
@@ -260,7 +259,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
                 gates[name] = dataclasses.replace(gate, inducing=None)
         prior = self.lengthscale_prior
         priors = tuple((name, *prior) for name in gates) if prior else ()
-        return gp_network(f, W, start.likelihood, **gates, priors=priors)
+        return gp_network(f, W, likelihood, **gates, priors=priors)
 
     def _keep(self, fits: list[Fit], made: dict[str, Any]) -> None:
         self.restarts_ = fits

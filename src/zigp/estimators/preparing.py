@@ -17,7 +17,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from zigp.data.layout import ColumnList, Inputs, Layout, column_index, listed, refuse_too_large
-from zigp.estimators.families import OutputScale, Start
+from zigp.estimators.families import OutputScale
 from zigp.estimators.initial import KernelSpec, initial_latent
 from zigp.estimators.parameters import GPSettings
 from zigp.gp.batch import Lattice, Rows
@@ -54,12 +54,13 @@ class Prepared(GPSettings):
     # -- what a subclass provides ---------------------------------------------------------------
 
     @abstractmethod
-    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
-        """Return the initial likelihood, and the offset and scale of the outputs."""
+    def _first(
+        self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[list[Model], OutputScale]:
+        """Return the models that training starts from, one for each restart, and their units.
 
-    @abstractmethod
-    def _first_models(self, X: Inputs, start: Start) -> list[Model]:
-        """Return the models that training starts from: one, or one for each restart."""
+        X has only rows that count; y, weight and exposure have all.
+        """
 
     def _as_target(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return the outputs of a stream's block as `_checked_pair` would."""
@@ -109,15 +110,13 @@ class Prepared(GPSettings):
             split=self._may_split(),
         )
         refuse_too_large("X", rows[weight > 0], self.dtype)
-        self.y_offset_, self.y_scale_ = 0.0, 1.0
-        transformed = self._output_scale.transformed(target)
-        start = self._first_guess(transformed, weight, self._exposure_of(rows))
-        self.y_offset_, self.y_scale_ = start.offset, start.scale
+        counted = (weight > 0) & np.isfinite(target.reshape(len(rows), -1)).any(axis=1)
+        first, units = self._first(inputs.only(counted), target, weight, self._exposure_of(rows))
+        self.y_offset_, self.y_scale_ = units.offset, units.scale
         _, values, weights, shift = self._in_model_units(rows, target, weight)
-        counted = weights.reshape(-1, len(rows)).any(axis=0)
-        sizes = pd.DataFrame(np.abs(transformed[counted])).replace([0.0, np.inf], np.nan)
+        sizes = pd.DataFrame(np.abs(units.transformed(target)[counted]))
+        sizes = sizes.replace([0.0, np.inf], np.nan)
         self.y_reach_ = float(np.fmax((sizes.max() / sizes.median()).max(), 1.0))
-        first = self._first_models(inputs.only(counted), start)
         return first, inputs, values, weights, shift
 
     def _refuse_another_structure(self) -> None:

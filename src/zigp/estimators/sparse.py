@@ -14,13 +14,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp.data.layout import Inputs, refuse_too_large
 from zigp.estimators.distribution import ModelDistribution, PredictiveDistribution
-from zigp.estimators.families import FIRST_NOISE, Start, spread
+from zigp.estimators.families import FIRST_NOISE, OutputScale, spread
 from zigp.estimators.fitting import SparseGP
 from zigp.estimators.parameters import estimator
 from zigp.estimators.preparing import FIRST_GATE_VARIANCE
 from zigp.estimators.regressor import Regressor
 from zigp.models import predictions
-from zigp.models.likelihoods import Bernoulli, Gaussian
+from zigp.models.likelihoods import Gaussian
 from zigp.models.model import Model, gp_classification, gp_regression
 from zigp.runtime.session import entry_point
 
@@ -71,14 +71,14 @@ class SparseGPRegressor(ModelRegressor):
     array([0.9])
     """
 
-    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
+    def _first(
+        self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[list[Model], OutputScale]:
         refuse_too_large("y", y)
         offset = float(np.average(y, weights=weight))
         scale = spread(y - offset, weight, largest=np.abs(y).max())
-        return Start(Gaussian.of_variance(FIRST_NOISE, self.dtype), offset, scale)
-
-    def _first_models(self, X: Inputs, start: Start) -> list[Model]:
-        return [gp_regression(self._latent(X), start.likelihood)]
+        noise = Gaussian.of_variance(FIRST_NOISE, self.dtype)
+        return [gp_regression(self._latent(X), noise)], OutputScale(offset, scale)
 
 
 @estimator
@@ -133,11 +133,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             )
         return (y == self.classes_[-1]).astype(float)
 
-    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
-        return Start(Bernoulli())
-
-    def _first_models(self, X: Inputs, start: Start) -> list[Model]:
-        return [gp_classification(self._latent(X, variance=FIRST_GATE_VARIANCE))]
+    def _first(
+        self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[list[Model], OutputScale]:
+        return [gp_classification(self._latent(X, variance=FIRST_GATE_VARIANCE))], OutputScale()
 
     @entry_point
     def sanity(self) -> list[str]:

@@ -12,7 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.layout import ColumnList, Inputs
 from zigp.estimators.distribution import ZeroInflatedDistribution
-from zigp.estimators.families import FAMILIES, Start, chosen_family, refuse_unsuited, start_of
+from zigp.estimators.families import (
+    FAMILIES,
+    OutputScale,
+    chosen_family,
+    refuse_unsuited,
+    start_of,
+)
 from zigp.estimators.initial import KernelSpec
 from zigp.estimators.parameters import Option, estimator, parameter
 from zigp.estimators.preparing import FIRST_GATE_VARIANCE
@@ -96,17 +102,18 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
         option=Option(help="Columns that the gate depends on (default: all)."),
     )
 
-    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
+    def _first(
+        self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[list[Model], OutputScale]:
         if self.resolution is not None and not self.resolution > 0:
             raise ValueError(f"resolution must be positive, not {self.resolution!r}.")
         self.likelihood_ = chosen_family(self.likelihood, y)
-        return start_of(self.likelihood_, y, weight, exposure, self.resolution, self.dtype)
-
-    def _first_models(self, X: Inputs, start: Start) -> list[Model]:
+        start = start_of(self.likelihood_, y, weight, exposure, self.resolution, self.dtype)
         mean = np.asarray(start.f_mean, self.dtype)
         f = eqx.tree_at(lambda gp: gp.prior_mean, self._latent(X), mean)
         g = self._latent(X, self.gate_kernel, self.gate_inputs, variance=FIRST_GATE_VARIANCE)
-        return [zero_inflated_gp(f, g, start.likelihood, self.layout_.exposure)]
+        model = zero_inflated_gp(f, g, start.likelihood, self.layout_.exposure)
+        return [model], OutputScale(scale=start.scale)
 
     def _refuse_unsuited(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         super()._refuse_unsuited(X, y, weight)
