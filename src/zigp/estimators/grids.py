@@ -34,15 +34,18 @@ def predict_lattice(
     chunks = target.reset_coords(drop=True).unify_chunks().chunksizes
     if not chunks:
         return _predicted(grid, **asked).squeeze(single)
+    import dask.array as da
+
     cells = grid[_CELLS]
     corner = grid.isel({dim: slice(1) for dim in cells.dims})
     if (exposure := getattr(model, "exposure", None)) is not None:
         corner[exposure] = xr.ones_like(corner[_CELLS])
     one = _predicted(corner, **asked)  # mistakes now, not in a worker
-    lazy = cells.chunk({dim: chunks.get(dim, -1) for dim in cells.dims})
-    first = one.isel(dict.fromkeys(cells.dims, 0), drop=True)
-    template = first.chunk().broadcast_like(lazy).chunk(lazy.chunksizes)
-    template = template.transpose(*cells.dims, ...).assign_coords(grid.coords)
+    pieces = tuple(chunks.get(dim, -1) for dim in cells.dims)
+    lazy = cells.copy(data=da.zeros(cells.shape, chunks=pieces))
+    template = one.isel(dict.fromkeys(cells.dims, 0), drop=True).assign_coords(grid.coords)
+    for name, values in template.data_vars.items():
+        template[name] = (xr.zeros_like(lazy, values.dtype) + values).assign_attrs(values.attrs)
     return xr.map_blocks(
         _predicted, grid.assign({_CELLS: lazy}), kwargs=asked, template=template
     ).squeeze(single)
