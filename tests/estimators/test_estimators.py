@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import ndtr
-from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -70,15 +69,6 @@ def test_quantiles_invert_prob_below_and_bound_intervals(fitted):
     interval = fitted.predict_interval(X_NEW, 0.9)
     np.testing.assert_allclose(interval["lower"], q[0.05], rtol=1e-12)
     np.testing.assert_allclose(interval["upper"], q[0.95], rtol=1e-12)
-
-
-@pytest.mark.slow
-def test_plain_regression_has_normal_quantiles():
-    model = SparseGPRegressor(**FAST).fit(*on_and_off())
-    mean, sd = model.predict(X_NEW, return_std=True)
-    q = model.predict_quantiles(X_NEW, 0.9)[0.9]
-    np.testing.assert_allclose(q, mean + norm.ppf(0.9) * sd, rtol=1e-9)
-    np.testing.assert_allclose(model.prob_below(X_NEW, 1.0), norm.cdf(1.0, mean, sd), atol=1e-12)
 
 
 @pytest.mark.slow
@@ -181,15 +171,6 @@ def test_a_table_that_is_a_lattice_is_fitted_as_one_with_the_same_result():
     assert model.bounds_[0] == pytest.approx(rows.bounds_[0], rel=1e-11)
     np.testing.assert_allclose(model.bounds_[:5], rows.bounds_[:5], rtol=1e-6)
     np.testing.assert_allclose(model.predict(X), rows.predict(X), atol=1e-2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("covariance", ["diagonal", "dense"])
-def test_every_covariance_fits_a_lattice(covariance):
-    X, y = rain_like()
-    model = ZeroInflatedGPRegressor(**SPACE_TIME, covariance=covariance).fit(X, y)
-    assert model.bounds_[-1] > model.bounds_[0]
-    assert np.isfinite(model.sample(X, 3, random_state=0)).all()
 
 
 @pytest.mark.slow

@@ -107,21 +107,6 @@ def test_a_classifier_that_predicts_only_zeros_warns():
         HurdleGPRegressor(amount_rows="predicted", steps=30, n_inducing=15).fit(X, y)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"amount_rows": "some"},
-            "amount_rows must be 'positive', 'all' or 'predicted', not",
-        ),
-        ({"combine": "sum"}, "combine must be 'class' or 'expectation', not 'sum'"),
-    ],
-)
-def test_unknown_choices_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        HurdleGPRegressor(**settings).fit(*bumps(20))
-
-
 @pytest.mark.slow
 def test_warm_start_continues_from_both_parts_with_the_settings_of_now():
     X, y = bumps()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -93,9 +94,14 @@ def test_a_new_setting_is_saved_unless_it_is_of_the_run(toy, tmp_path):
         again.set_params(colour="red", warm_start=True).fit(X, Y)
 
 
-def test_a_choice_that_there_is_not_is_named(toy):
+def test_a_choice_that_there_is_not_is_named_by_every_estimator(toy):
     with pytest.raises(ValueError, match="colour must be 'red' or 'blue', not 'green'"):
         toy(colour="green").fit(X, Y)
+    for cls in persistence.ESTIMATORS.values():
+        for one in fields(cls):
+            if one.metadata["choices"]:
+                with pytest.raises(ValueError, match=f"{one.name} must be .* or .*, not 'none'"):
+                    cls(**{one.name: "none"}).fit(X, Y)
 
 
 def test_defaults_on_the_command_line_are_those_of_python():
