@@ -221,18 +221,7 @@ def test_exposures_count_the_same_on_a_lattice_and_in_minibatches():
     assert whole.sample(X, 3).shape == (3, 48)
 
 
-# -- zero or not ----------------------------------------------------------------------------------
-
-
-def test_the_decision_is_chosen_on_data_or_given(fitted):
-    _, model, (X, y) = fitted
-    with pytest.raises(ValueError, match="choose one with fit_decision"):
-        ZeroInflatedGPRegressor().predict_on(X)
-    threshold = model.fit_decision(X, y)
-    np.testing.assert_array_equal(model.predict_on(X), model.predict(X) >= threshold)
-    dear_misses = model.fit_decision(X, y, cost_ratio=20.0)
-    assert dear_misses <= model.fit_decision(X, y, cost_ratio=0.05)
-    assert model.predict_on(X, 1e9).sum() == 0
+# -- parts of the model ---------------------------------------------------------------------------
 
 
 def test_predict_if_on_gives_the_amount_without_the_gate(fitted):

@@ -1,7 +1,5 @@
 """Estimators whose fits are interrupted: streams, hurdles, and processes that are killed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Lattices of xarray are fitted on their axes and predicted cell by cell, lazily with dask."""
 
-from __future__ import annotations
-
 import dask
 import dask.array as da
 import numpy as np

@@ -1,7 +1,5 @@
 """The predictive distribution of new observations, in the units of y."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -47,7 +45,7 @@ class PredictiveDistribution(ABC):
     parts: ClassVar[tuple[str, ...]] = ("response",)
     has_atom: bool = False
     shape: tuple[int, ...]  # rows, and outputs if there are several
-    if_on: PredictiveDistribution  # of an observation whose signal is fully on
+    if_on: "PredictiveDistribution"  # of an observation whose signal is fully on
 
     @property
     def point(self) -> np.ndarray:

@@ -1,7 +1,5 @@
 """The choice of a likelihood for a column of data, its initial parameters, and units of y."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Estimators with one model: the fit to rows or to a stream, and the record of its training."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Generator, Mapping
 from contextlib import nullcontext

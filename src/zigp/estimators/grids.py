@@ -1,7 +1,5 @@
 """Predictions in every cell of a lattice held by xarray."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

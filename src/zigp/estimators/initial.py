@@ -1,11 +1,10 @@
 """Initial latent functions, from the data: kernels, inducing inputs and their numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import prod
 from operator import mul
+from typing import cast
 
 import numpy as np
 
@@ -88,11 +87,13 @@ def initial_latent(
             places = place(inputs, size, seed, latlon=group == layout.latlon, discrete=levels)
         Z.append(places)
         kernels.append(built.filled(every[:, group], reach or _reach(len(places), len(group))))
+    if covariance == "auto":
+        covariance = "dense" if prod(len(z) for z in Z) <= _MOST_DENSE else "diagonal"
     return LatentGP.create(
         tuple(kernels),
         tuple(Z),
         groups,
-        covariance=_covariance(covariance, prod(len(z) for z in Z)),
+        covariance=cast("CovarianceName", covariance),
         variance=variance,
         q_sd=q_sd,
         dtype=dtype,
@@ -215,12 +216,6 @@ def _chordal(kernel: Kernel, D: int, latlon: list[int]) -> Kernel:
         )
 
     return kernel.map_leaves(on_globe, tuple(range(D)))
-
-
-def _covariance(name: str, variables: int) -> CovarianceName:
-    if name == "auto":
-        return "dense" if variables <= _MOST_DENSE else "diagonal"
-    return name  # type: ignore[return-value]
 
 
 def _levels(kernel: Kernel, D: int) -> tuple[int, ...]:

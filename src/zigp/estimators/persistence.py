@@ -7,8 +7,6 @@ classes of this package that hold data, and an array by its tensor. A digest of 
 changed bytes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Users' outputs are [rows] or [rows, P]; in the model rows run along the last axi
 [P, rows].
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Predictions of a regressor, all in the user's units."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +13,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.grids import is_lattice
-from zigp.diagnostics.scores import best_threshold
 from zigp.estimators.distribution import PredictiveDistribution
 from zigp.estimators.grids import QUANTILES, predict_lattice
 from zigp.estimators.sampling import JointDraws, frame, probability_level
@@ -290,62 +287,6 @@ class Regressor(RegressorMixin, JointDraws):
         tail = 0.5 * (1.0 - probability_level("level", level))
         table = self.predict_quantiles(X, (tail, 1.0 - tail), of=of)
         return table.rename(columns={tail: "lower", 1.0 - tail: "upper"})
-
-    # -- zero or not ----------------------------------------------------------------------------
-
-    def fit_decision(self, X: ArrayLike, y: ArrayLike, cost_ratio: float | None = None) -> float:
-        """Choose the threshold above which a prediction counts as non-zero.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Inputs.
-        y : array-like of shape (n_rows,)
-            Observations.
-        cost_ratio : float, optional
-            The cost of missing a non-zero observation, in false alarms. The threshold then has the
-            least cost on these observations; without it, the largest F1.
-
-        Returns
-        -------
-        float
-            The threshold, kept as `decision_threshold_` for `predict_on`.
-
-        Examples
-        --------
-        >>> 0 < model.fit_decision(X, y) < 3
-        True
-        """
-        on = np.asarray(y) != 0
-        self.decision_threshold_ = best_threshold(on, np.asarray(self.predict(X)), cost_ratio)
-        return self.decision_threshold_
-
-    def predict_on(self, X: ArrayLike, threshold: float | None = None) -> np.ndarray:
-        """Predict whether each observation is non-zero, by its predicted amount.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Inputs.
-        threshold : float, optional
-            The amount from which a prediction counts as non-zero. By default that of
-            `fit_decision`.
-
-        Returns
-        -------
-        ndarray of bool
-            True where the predicted amount reaches the threshold.
-
-        Examples
-        --------
-        >>> model.predict_on(new, threshold=0.5)
-        array([False,  True])
-        """
-        if threshold is None:
-            if not hasattr(self, "decision_threshold_"):
-                raise ValueError("Give a threshold, or choose one with fit_decision(X, y) first.")
-            threshold = self.decision_threshold_
-        return np.asarray(self.predict(X)) >= threshold
 
 
 class GatedRegressor(Regressor):

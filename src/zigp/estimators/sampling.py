@@ -1,7 +1,5 @@
 """Joint draws of a regressor, and sums and means of them over groups of rows."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
