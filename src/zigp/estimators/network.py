@@ -205,7 +205,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             )
         return rows, Y
 
-    def _first(
+    def _first_models(
         self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
     ) -> tuple[list[Model], OutputScale]:
         y = OutputScale(transform=self.y_transform).transformed(y)
@@ -297,7 +297,6 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         >>> model.predict([[2.0]], known=[[0.9, np.nan]]).shape
         (1, 2)
         """
-        check_is_fitted(self)
         if known is None:
             return super().predict(X, return_std)
         mean, sd = self._given_known(X, known, trained=False)
@@ -334,13 +333,13 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         >>> np.isnan(model.impute(X, Y)).any()
         np.False_
         """
-        check_is_fitted(self)
         return self._given_known(X, Y, trained=True)[0]
 
     def _given_known(
         self, X: ArrayLike, known: ArrayLike, *, trained: bool
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return means and standard deviations given the known outputs, which are as they are."""
+        check_is_fitted(self)
         self._check_choices()
         rows, Y = self._checked_pair(X, known)
         inputs, values, weights, _ = self._in_model_units(rows, Y, np.ones(len(rows)))

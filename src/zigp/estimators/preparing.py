@@ -52,7 +52,7 @@ class Prepared(GPSettings):
     # -- what a subclass provides ---------------------------------------------------------------
 
     @abstractmethod
-    def _first(
+    def _first_models(
         self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
     ) -> tuple[list[Model], OutputScale]:
         """Return the models that training starts from, one for each restart, and their units.
@@ -109,7 +109,9 @@ class Prepared(GPSettings):
         )
         refuse_too_large("X", rows[weight > 0], self.dtype)
         counted = (weight > 0) & np.isfinite(target.reshape(len(rows), -1)).any(axis=1)
-        first, units = self._first(inputs.only(counted), target, weight, self._exposure_of(rows))
+        first, units = self._first_models(
+            inputs.only(counted), target, weight, self._exposure_of(rows)
+        )
         self.y_offset_, self.y_scale_ = units.offset, units.scale
         _, values, weights, shift = self._in_model_units(rows, target, weight)
         sizes = pd.DataFrame(np.abs(units.transformed(target)[counted]))

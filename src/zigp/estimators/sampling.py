@@ -157,7 +157,7 @@ class JointDraws(GPSettings):
         drawn += exact - np.mean(drawn, axis=0)
         lower, upper = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
         table = {"mean": exact, "sd": drawn.std(axis=0, ddof=1), "lower": lower, "upper": upper}
-        return frame(table, groups, self._output_names)
+        return frame(table, pd.DataFrame(index=groups), self._output_names)
 
     def _all_draws(self, X: ArrayLike, n: int, random_state: Any, noise: bool) -> Iterator[Any]:
         """Yield n joint draws, of which only some are in memory at once."""
@@ -194,10 +194,7 @@ def frame(
     columns: Mapping[Any, np.ndarray], like: Any, outputs: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Return columns as a table with the index of `like`, and outputs as a second level."""
-    if isinstance(like, np.ndarray) and like.ndim == 1:
-        index: Any = like
-    else:  # a list has an `index` too, of another kind
-        index = like.index if hasattr(like, "columns") else None
+    index = like.index if hasattr(like, "columns") else None  # a list has one of another kind
     if outputs is None:
         return pd.DataFrame(dict(columns), index=index)
     parts = {k: pd.DataFrame(v, index=index, columns=list(outputs)) for k, v in columns.items()}

@@ -71,7 +71,7 @@ class SparseGPRegressor(ModelRegressor):
     array([0.9])
     """
 
-    def _first(
+    def _first_models(
         self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
     ) -> tuple[list[Model], OutputScale]:
         refuse_too_large("y", y)
@@ -133,7 +133,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             )
         return (y == self.classes_[-1]).astype(float)
 
-    def _first(
+    def _first_models(
         self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
     ) -> tuple[list[Model], OutputScale]:
         return [gp_classification(self._latent(X, variance=FIRST_GATE_VARIANCE))], OutputScale()
@@ -179,7 +179,6 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         >>> model.prob_on(new).round(1)
         array([0., 1.])
         """
-        check_is_fitted(self)
         p = self._predictions(X).ask(predictions.moments)["mean"]
         return p if len(self.classes_) == 2 else np.full_like(p, bool(self.classes_[0]))
 
@@ -223,8 +222,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         >>> model.predict(new)
         array([False,  True])
         """
-        second = self.prob_on(X) >= 0.5
-        return self.classes_[np.where(second, -1, 0)]
+        return self.classes_[np.where(self.prob_on(X) >= 0.5, -1, 0)]
 
     @entry_point
     def decision_function(self, X: ArrayLike) -> np.ndarray:

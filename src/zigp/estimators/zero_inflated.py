@@ -102,7 +102,7 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
         option=Option(help="Columns that the gate depends on (default: all)."),
     )
 
-    def _first(
+    def _first_models(
         self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
     ) -> tuple[list[Model], OutputScale]:
         if self.resolution is not None and not self.resolution > 0:
