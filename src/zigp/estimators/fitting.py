@@ -339,7 +339,11 @@ class SparseGP(Prepared):
         early = self.steps is None and len(self.layout_.groups) > 1
         bounds = None if early and not self.failed_ else self.bounds_ / max(self.n_rows_, 1)
         failure = self.stopped_ if self.failed_ else ""
-        reach = 1.0 if isinstance(self.model_.likelihood, LogAmounts) else self.y_reach_
+        reach = (
+            1.0
+            if isinstance(self.model_.likelihood, LogAmounts)
+            else getattr(self, "y_reach_", 1.0)
+        )
         return findings(self.model_, called, bounds, failure, self.retried_, reach)
 
     def _summary(self) -> dict[str, Any]:

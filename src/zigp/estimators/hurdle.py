@@ -113,22 +113,15 @@ class HurdleGPRegressor(GatedRegressor):
                 f"on {regressor.n_features_in_}: fit both on the same columns."
             )
         hurdle = cls(**settings)
-        hurdle.classifier_, hurdle.regressor_ = classifier, regressor
+        hurdle._keep(classifier, regressor)
         for name in ("n_features_in_", "feature_names_in_", "table_"):
             if hasattr(regressor, name):
                 setattr(hurdle, name, getattr(regressor, name))
         return hurdle
 
-    @property
-    def n_iter_(self) -> int:
-        """The number of training steps, the larger of both parts.
-
-        Examples
-        --------
-        >>> model.n_iter_ == max(part.n_iter_ for part in model.parts_.values())
-        True
-        """
-        return max(part.n_iter_ for part in self.parts_.values())
+    def _keep(self, classifier: SparseGPClassifier, regressor: SparseGPRegressor) -> None:
+        self.classifier_, self.regressor_ = classifier, regressor
+        self.n_iter_ = max(classifier.n_iter_, regressor.n_iter_)
 
     @property
     def parts_(self) -> dict[str, Any]:
@@ -185,7 +178,7 @@ class HurdleGPRegressor(GatedRegressor):
                 regressor.fit(_safe_indexing(X, chosen), target[chosen], weight[chosen])
             finally:  # an interrupted regressor is kept too
                 if hasattr(regressor, "model_"):
-                    self.classifier_, self.regressor_ = classifier, regressor
+                    self._keep(classifier, regressor)
         return self
 
     def _new_parts(self, column_groups: Any, again: bool) -> dict[str, Any]:
