@@ -1,5 +1,7 @@
 """Settings are declared once, and everything else follows from the declaration."""
 
+from __future__ import annotations
+
 import inspect
 from dataclasses import fields
 from typing import Any
