@@ -145,7 +145,7 @@ def test_over_dask_nothing_runs_before_it_is_asked_for(fitted):
     target = cube().chunk({"time": 6, "lat": 5, "lon": 2})
     target = target.copy(
         data=target.data.map_blocks(touched, dtype=float, meta=np.empty((0, 0, 0)))
-    ).assign_coords(height=("time", da.zeros(12, chunks=3)))  # in chunks of its own
+    )
     tasks = []
     with dask.config.set(scheduler="synchronous"):
         with dask.callbacks.Callback(pretask=lambda key, *_: tasks.append(key)):
@@ -163,6 +163,10 @@ def test_over_dask_nothing_runs_before_it_is_asked_for(fitted):
     xr.testing.assert_allclose(whole, expected, rtol=1e-9)
     assert whole["mean"].attrs == expected["mean"].attrs
     xr.testing.assert_allclose(part, expected["mean"].isel(time=slice(0, 6), lon=slice(0, 2)))
+    other = target.assign_coords(height=("time", da.zeros(12, chunks=3)))  # in chunks of its own
+    lazy = fitted.predict_lattice(other, quantiles=(0.5,))["mean"]
+    assert lazy.chunks == target.chunks
+    xr.testing.assert_allclose(lazy.drop_vars("height").compute(), expected["mean"])
 
 
 @pytest.mark.slow
