@@ -20,7 +20,7 @@ from zigp import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.data.columns import Table
 from zigp.data.streams import Block, Stream, open_stream, prefetched
 from zigp.data.tables import FileError
-from zigp.estimators.streams import block_and_step
+from zigp.estimators.fitting import block_and_step
 
 ROWS = 1000
 UNEVEN = [70, 1, 400, 29, 250, 3, 47, 200]

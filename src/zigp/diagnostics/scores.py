@@ -36,9 +36,27 @@ def class_scores(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
 
 
 def best_threshold(truth: np.ndarray, score: np.ndarray, cost_ratio: float | None = None) -> float:
-    """Return the best threshold of a score for predicting True: by F1, or by cost.
+    """Return the threshold of a score from which predicting True is best.
 
-    `cost_ratio` is the cost of a missed True, in false alarms.
+    Parameters
+    ----------
+    truth : ndarray of bool
+        Whether each observation is one to predict, such as a non-zero one.
+    score : ndarray
+        Score of each observation, such as its predicted amount.
+    cost_ratio : float, optional
+        The cost of missing a True, in false alarms. The threshold then has the least cost on these
+        observations; without it, the largest F1.
+
+    Returns
+    -------
+    float
+        The threshold. A score that reaches it predicts True.
+
+    Examples
+    --------
+    >>> best_threshold(np.array([False, False, True]), np.array([0.1, 0.4, 2.5]))
+    2.5
     """
     if cost_ratio is not None and not cost_ratio > 0:
         raise ValueError(f"cost_ratio must be positive, not {cost_ratio!r}.")
