@@ -26,9 +26,9 @@ install_import_hook([f"zigp.{name}" for name in CORE], "beartype.beartype")
 AS_IN_USE = {
     *("test_calibration", "test_checkpoints", "test_cli", "test_cli_files", "test_determinism"),
     *("test_devices", "test_docs", "test_estimators", "test_examples", "test_experiments"),
-    *("test_families", "test_interrupted_commands", "test_interruptions", "test_peers"),
-    *("test_processes", "test_projection", "test_readme", "test_repeated", "test_report"),
-    *("test_special", "test_streams", "test_training", "test_trouble"),
+    *("test_families", "test_input", "test_interrupted_commands", "test_interruptions"),
+    *("test_peers", "test_processes", "test_projection", "test_readme", "test_report"),
+    *("test_special", "test_streams", "test_training"),
 }
 
 

@@ -1,7 +1,6 @@
 """The command line in a process of its own."""
 
 import re
-import signal
 import subprocess
 import sys
 from importlib.metadata import version
@@ -21,12 +20,10 @@ def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def table_rows(text: str, bar: str) -> dict[str, list[float]]:
-    rows = {}
-    for line in text.splitlines():
-        cells = [cell.strip() for cell in line.split(bar)[1:-1]]
-        if len(cells) == 7 and re.fullmatch(r"[0-9.]+", cells[1]):
-            rows[cells[0]] = [float(cell) for cell in cells[1:]]
-    return rows
+    """Return the rows of six numbers by the name before them."""
+    number = rf" *([0-9.]+) *[{bar}]"
+    rows = re.findall(rf"^[{bar}] *(\w+) *[{bar}]{6 * number}$", text, re.M)
+    return {name: [float(cell) for cell in cells] for name, *cells in rows}
 
 
 @pytest.mark.slow
@@ -63,20 +60,6 @@ def test_version_prints_the_version_of_the_package(tmp_path):
     assert (done.returncode, done.stdout) == (0, f"zigp {version('zigp')}\n")
 
 
-def test_ctrl_c_ends_a_fit_and_leaves_no_files(tmp_path):
-    assert run("simulate", "--hours", "30", "--out", "rain.csv", cwd=tmp_path).returncode == 0
-    command = "fit rain.csv --target rain_mm --steps 1000000 --out m.zigp"
-    typed = [ZIGP, *command.split()]
-    with subprocess.Popen(typed, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
-        process.stderr.readline()  # the note that no inputs were named: the fit has begun
-        process.send_signal(signal.SIGINT)
-        said = process.stderr.read()
-    assert process.returncode == 130
-    assert said.endswith("Interrupted.\n")
-    assert "Traceback" not in said
-    assert [p.name for p in tmp_path.iterdir()] == ["rain.csv"]
-
-
 def test_a_closed_standard_output_is_reported(tmp_path):
     typed = f"{ZIGP} simulate --stations 2 --hours 2 >&-"
     done = subprocess.run(typed, shell=True, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
@@ -85,6 +68,15 @@ def test_a_closed_standard_output_is_reported(tmp_path):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_a_command_opens_with_its_line_in_the_list(command):
+def test_help_of_a_command_opens_with_its_line_in_the_list_and_shows_an_example(command):
     shown = CliRunner().invoke(app, [command, "--help"]).output
     assert f"\n\n  {COMMANDS[command]}\n" in shown
+    assert f"Example: zigp {command}" in shown
+
+
+def test_help_lists_the_commands_without_loading_jax():
+    code = "import sys; sys.argv = ['zigp', '--help']; from zigp.cli import main\n"
+    check = "try:\n    main()\nexcept SystemExit:\n    print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code + check], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "False"
+    assert [name for name in COMMANDS if f"  {name} " not in done.stdout] == []

@@ -1,7 +1,5 @@
 """Several processes: the same model as from one, and no process is left waiting."""
 
-from __future__ import annotations
-
 import io
 import os
 import signal
@@ -10,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import Mock
 
 import jax
 import numpy as np
@@ -17,8 +16,8 @@ import pandas as pd
 import pytest
 
 from zigp import load
-from zigp.cli.options import Device, use_device
-from zigp.cli.processes import Process, _end, _leave, _why, joined
+from zigp.cli.options import use_device
+from zigp.cli.processes import _end, joined
 
 ZIGP = Path(sys.executable).with_name("zigp")
 NEW = pd.DataFrame({"x": np.linspace(0.5, 9.5, 40), "t": np.linspace(9.5, 0.5, 40)})
@@ -179,21 +178,9 @@ def test_a_process_that_is_asked_to_end_does(rows, tmp_path):
     assert newest_checkpoint(both, out) >= step
 
 
-def job_of_free_port() -> int:
-    """Return the number of a job from which JAX derives a free port."""
-    for job in range(os.getpid(), os.getpid() + 100):
-        with socket.socket() as one:
-            try:
-                one.bind(("127.0.0.1", 65536 - 2**12 + job % 2**12))
-            except OSError:
-                continue
-            return job
-    raise OSError("no port is free")
-
-
 @pytest.mark.slow
 def test_processes_that_slurm_starts_find_each_other(rows, tmp_path, monkeypatch):
-    out, job = tmp_path / "both.zigp", str(job_of_free_port())
+    out, job = tmp_path / "both.zigp", os.getpid()  # from which JAX derives a port
     processes = []
     for number in range(2):
         place = {"NTASKS": 2, "PROCID": number, "LOCALID": number, "STEP_NUM_NODES": 1}
@@ -225,58 +212,50 @@ def test_a_process_that_dies_stops_the_others_and_the_run_resumes(rows, tmp_path
     assert load(out).n_iter_ > step
 
 
-@pytest.mark.parametrize("end", [lambda: _end(3), lambda: _leave(Process(1, 2), OSError("x"), "")])
-def test_a_process_ends_even_if_nobody_reads_its_output(end, monkeypatch):
-    class Closed(io.StringIO):
-        def write(self, text):
-            raise OSError(5, "Input/output error")
-
-        def flush(self):
-            self.write("")
-
-    monkeypatch.setattr(sys, "stdout", Closed())
-    monkeypatch.setattr(sys, "stderr", Closed())
+def test_a_process_ends_even_if_nobody_reads_its_output(monkeypatch):
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
     monkeypatch.setattr("os._exit", sys.exit)
     with pytest.raises(SystemExit) as exit_:
-        end()
-    assert exit_.value.code in (1, 3)
-
-
-def test_a_process_that_ran_out_of_memory_does_not_blame_the_others():
-    process, status = Process(1, 2), "UNAVAILABLE: a socket was closed"
-    assert "lost another one: UNAVAILABLE" in _why(process, RuntimeError(status), "Start.")
-    full = RuntimeError("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.")
-    assert _why(process, full, "Start.").startswith(
-        "Process 1 gives up. Out of memory. Give fewer rows"
-    )
+        _end(3)
+    assert exit_.value.code == 3
 
 
 @pytest.mark.parametrize(
-    ("count", "index", "reason"), [(None, None, "belong together"), (2, 2, "from 0 to 1")]
+    ("error", "message"),
+    [
+        ("DEADLINE_EXCEEDED: the barrier\nof all", "Process 0 lost another one: DEADLINE_EXCEEDED"),
+        ("RESOURCE_EXHAUSTED: Out of memory allocating 64 bytes.", "RESOURCE_EXHAUSTED"),
+    ],
 )
-def test_options_that_belong_together_are_asked_for(count, index, reason):
-    with pytest.raises(ValueError, match=reason), joined(False, "127.0.0.1:1", count, index):
-        pass
-
-
-def test_a_process_that_dies_while_the_others_end_is_reported(monkeypatch, capsys):
-    def gone(*_: object, **__: object) -> None:
-        raise jax.errors.JaxRuntimeError("DEADLINE_EXCEEDED: the barrier\nof all")
-
-    monkeypatch.setattr("jax.distributed.initialize", lambda *_, **__: None)
+def test_a_process_says_what_stopped_it_and_does_not_wait_for_others(monkeypatch, error, message):
+    """Others may be gone, even at the end; that its own memory ran out is not blamed on them."""
+    gone = Mock(side_effect=jax.errors.JaxRuntimeError(error))
+    at_exit = Mock()
+    monkeypatch.setattr("jax.process_count", lambda: 2)
+    monkeypatch.setattr("jax.distributed.initialize", Mock())
     monkeypatch.setattr("jax.distributed.shutdown", gone)
-    monkeypatch.setattr("os._exit", sys.exit)
-    with pytest.raises(SystemExit) as end, joined(True, None, None, None):
+    monkeypatch.setattr("atexit.register", at_exit)
+    with pytest.raises((ValueError, RuntimeError)) as raised, joined(True, None, None, None):
         pass
-    assert end.value.code == 1
-    assert capsys.readouterr().err.startswith(
-        "Process 0 lost another one: DEADLINE_EXCEEDED: the barrier. If no model"
-    )
+    assert str(raised.value).startswith(message)
+    at_exit.assert_called_once_with(_end, 1)
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [("--coordinator 127.0.0.1:1", "Number of processes must be"), ("--process-id 0", "address")],
+)
+def test_options_that_belong_together_are_asked_for(options, reason, tmp_path):
+    (said,) = output_of([fitting(tmp_path, tmp_path / "m.zigp", *options.split())])
+    assert f"The workers did not find each other: {reason}" in said.replace("coordinator_", "")
+    assert "with a --process-id from 0 on" in said
 
 
 def test_a_device_is_one_of_this_process(monkeypatch):
     chosen = []
     monkeypatch.setattr("jax.local_devices", lambda backend: [f"the second's {backend}"])
     monkeypatch.setattr("jax.config.update", lambda name, value: chosen.append(value))
-    use_device(Device.gpu)
+    use_device("gpu")
     assert chosen == ["the second's gpu"]

@@ -1,7 +1,5 @@
 """The columns of users' tables: numbers, times and levels, and columns that have changed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

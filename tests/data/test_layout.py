@@ -1,7 +1,5 @@
 """Column groups are resolved, lattices are found once, and batches are padded."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -10,7 +8,7 @@ import zigp
 from zigp.data.layout import Inputs, Layout, as_batch, column_index
 from zigp.gp.batch import Lattice, Rows, distinct
 
-GROUPS = ((0, 1), (2,))
+GROUPS, NAMES = ((0, 1), (2,)), ["lat", "lon", "hour"]
 
 
 def table(missing: float = 0.2, seed: int = 0):
@@ -30,10 +28,6 @@ def sparse(per_row: int):
     return np.column_stack([s, -s, h]).astype(float)
 
 
-def grouped(groups, X):
-    return Layout(groups, tuple(map(str, groups)), None, X.mean(axis=0))
-
-
 @pytest.mark.parametrize(
     ("X", "groups", "shape"),
     [
@@ -47,13 +41,9 @@ def grouped(groups, X):
 )
 def test_rows_that_fill_enough_of_a_lattice_become_one(X, groups, shape):
     found = Inputs(X).lattice(groups)
-    if shape is None:
-        assert found is None
-        return
-    lattice, cells = found
-    assert lattice.shape == shape
-    back = [axis[cell] for axis, cell in zip(lattice.axes, cells, strict=True)]
-    np.testing.assert_array_equal(np.column_stack(back), X)
+    assert (found and found[0].shape) == shape
+    for axis, cell, group in zip(found[0].axes, found[1], groups, strict=True) if found else ():
+        np.testing.assert_array_equal(axis[cell], X[:, group])
 
 
 def test_some_of_the_rows_have_the_coordinates_that_they_have_by_themselves():
@@ -62,8 +52,7 @@ def test_some_of_the_rows_have_the_coordinates_that_they_have_by_themselves():
     assert whole.only(np.ones(len(X), bool)) is whole
     for group in (*GROUPS, (0, 2)):
         found, alone = whole.only(rows).along(group), Inputs(X[rows]).along(group)
-        np.testing.assert_array_equal(found[0], alone[0])
-        np.testing.assert_array_equal(found[1], alone[1])
+        np.testing.assert_equal(found, alone)
 
 
 @pytest.mark.parametrize("kind", ["table", "grid"])
@@ -96,7 +85,7 @@ def test_a_fit_looks_for_equal_rows_once(kind, monkeypatch):
 def test_a_lattice_batch_holds_every_value_in_its_cell():
     X = table()
     y, weight = np.arange(1.0, len(X) + 1), np.full(len(X), 2.0)
-    layout = grouped(GROUPS, X)
+    layout = Layout.of(Inputs(X), GROUPS, None, None)
     batch = as_batch(Inputs(X), y, weight, layout, "float64")
     assert isinstance(batch.at, Lattice)
     assert batch.weight.sum() == weight.sum()
@@ -109,7 +98,7 @@ def test_a_lattice_batch_holds_every_value_in_its_cell():
 
 def test_rows_are_padded_with_weight_zero():
     X = np.random.default_rng(0).normal(size=(70, 3))
-    layout = grouped(((0, 1, 2),), X)
+    layout = Layout.of(Inputs(X), None, None, None)
     batch = as_batch(Inputs(X), np.ones(70), np.ones(70), layout, "float32")
     assert isinstance(batch.at, Rows)
     assert batch.at.X.shape == (256, 3)
@@ -119,22 +108,25 @@ def test_rows_are_padded_with_weight_zero():
 
 
 def test_columns_are_given_by_name_or_number():
-    names = ["lat", "lon", "hour"]
-    assert column_index("hour", 3, names) == 2
-    assert column_index(-1, 3, None) == 2
-    with pytest.raises(ValueError, match="X has no column 'time'; it has 'lat', 'lon', 'hour'"):
-        column_index("time", 3, names)
-    with pytest.raises(ValueError, match="pass a DataFrame"):
-        column_index("hour", 3, None)
-    with pytest.raises(ValueError, match="no column 3"):
-        column_index(3, 3, None)
+    assert column_index("hour", 3, NAMES) == column_index(-1, 3, None) == 2
+
+
+@pytest.mark.parametrize(
+    ("column", "names", "message"),
+    [
+        ("time", NAMES, "X has no column 'time'; it has 'lat', 'lon', 'hour'"),
+        ("hour", None, "pass a DataFrame"),
+        (3, None, "no column 3"),
+    ],
+)
+def test_columns_that_are_missing_are_errors(column, names, message):
+    with pytest.raises(ValueError, match=message):
+        column_index(column, 3, names)
 
 
 def test_a_layout_resolves_groups_and_leaves_degrees_uncentred():
     X = Inputs(np.array([[60.0, 20.0, 5.0], [62.0, 22.0, 7.0]]))
-    layout = Layout.of(
-        X, {"space": ["lat", "lon"], "time": "h"}, ["lat", "lon"], ["lat", "lon", "h"]
-    )
+    layout = Layout.of(X, {"space": ["lat", "lon"], "time": "hour"}, ["lat", "lon"], NAMES)
     assert layout.groups == GROUPS
     assert layout.latlon == (0, 1)
     np.testing.assert_array_equal(layout.centre, [0.0, 0.0, 6.0])

@@ -1,7 +1,5 @@
 """Streams: every row once a pass, in an order that repeats, and errors that name the place."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys
@@ -22,7 +20,7 @@ from zigp import SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.data.columns import Table
 from zigp.data.streams import Block, Stream, open_stream, prefetched
 from zigp.data.tables import FileError
-from zigp.estimators.streams import block_and_step
+from zigp.estimators.fitting import block_and_step
 
 ROWS = 1000
 UNEVEN = [70, 1, 400, 29, 250, 3, 47, 200]
@@ -106,7 +104,7 @@ def test_every_row_is_in_a_pass_once_and_blocks_have_equally_many(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr("zigp.data.streams.stream._BUFFER", buffer)
-    monkeypatch.setattr("zigp.data.streams.shuffle._LARGE", large)  # runs of 1, 5 and 16 rows
+    monkeypatch.setattr("zigp.data.streams.buffers._LARGE", large)  # runs of 1, 5 and 16 rows
     stream = opened(put(tmp_path / "rows.parquet", frame(), *groups), rows)
     blocks = list(stream.blocks(3, 5))
     assert len(blocks) == stream.blocks_per_pass == -(-ROWS // rows)
@@ -131,7 +129,7 @@ def test_rows_and_names_need_no_data(path: Path, groups_read: list[int]):
 def test_an_order_belongs_to_seed_pass_and_part(
     path: Path, large: int, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("zigp.data.streams.shuffle._LARGE", large)
+    monkeypatch.setattr("zigp.data.streams.buffers._LARGE", large)
     stream = opened(path)
     first = ids(stream.blocks(0, 0))
     assert first == ids(opened(path).blocks(0, 0))
@@ -151,7 +149,7 @@ def test_a_block_mixes_the_row_groups_of_a_buffer(path: Path):
 
 
 def test_a_large_buffer_mixes_short_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("zigp.data.streams.shuffle._LARGE", 2**9)
+    monkeypatch.setattr("zigp.data.streams.buffers._LARGE", 2**9)
     path = put(tmp_path / "rows.parquet", frame(2**14), 2**11)
     for block in ids(opened(path, rows=2**10).blocks(0, 0)):
         assert len({row // 2**11 for row in block[:256]}) >= 5
@@ -340,29 +338,24 @@ def test_levels_outside_the_sample_must_be_named(tmp_path: Path):
 # -- sources --------------------------------------------------------------------------------------
 
 
-def test_a_folder_is_one_table(tmp_path: Path):
-    (tmp_path / "rows" / "year=2020").mkdir(parents=True)
-    (tmp_path / "rows" / "_SUCCESS").touch()
-    put(tmp_path / "rows" / "b.parquet", frame()[600:])
-    put(tmp_path / "rows" / "a.parquet", frame()[:600], 50)
-    put(tmp_path / "rows" / "year=2020" / "empty.parquet", frame()[:0])
-    stream = opened(tmp_path / "rows")
-    assert sorted(flat(stream.blocks(0, 0))) == list(range(ROWS))
-    assert stream.sample(ROWS, 0)[0]["id"].tolist() == list(range(ROWS))
-
-
-def test_footers_of_many_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_folder_is_one_table_whose_footers_are_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     without, made = [], pq.ParquetFile
 
     def counted(source: Any, metadata: Any = None, **settings: Any) -> Any:
         without.extend([source] * (metadata is None))
         return made(source, metadata=metadata, **settings)
 
-    for i in range(20):
-        put(tmp_path / f"{i:02}.pq", frame(10))
+    (tmp_path / "year=2020").mkdir()
+    (tmp_path / "_SUCCESS").touch()
+    files = [put(tmp_path / f"{i:02}.pq", frame()[i * 50 : i * 50 + 50]) for i in range(20)]
+    files.append(put(tmp_path / "year=2020" / "empty.parquet", frame()[:0]))
     monkeypatch.setattr(pq, "ParquetFile", counted)
-    assert len(flat(opened(tmp_path).blocks(0, 0))) == 200
-    assert sorted(without) == sorted(map(str, tmp_path.iterdir()))
+    stream = opened(tmp_path)
+    assert sorted(flat(stream.blocks(0, 0))) == list(range(ROWS))
+    assert stream.sample(ROWS, 0)[0]["id"].tolist() == list(range(ROWS))
+    assert sorted(without) == sorted(map(str, files))
 
 
 @pytest.fixture
@@ -580,9 +573,9 @@ def threads() -> list[str]:
     return [t.name for t in threading.enumerate() if t.name.startswith("zigp-")]
 
 
-def test_prefetched_items_are_the_same():
-    assert list(prefetched(item for item in ())) == []
-    assert list(prefetched((item for item in [1, None, 2]), ahead=5)) == [1, None, 2]
+@pytest.mark.parametrize("items", [[], [1, None, 2]])
+def test_prefetched_items_are_the_same(items: list[Any]):
+    assert list(prefetched((item for item in items), ahead=5)) == items
 
 
 def test_errors_are_raised_after_the_items_before_them():

@@ -1,13 +1,12 @@
 """The simulated rain is what its docstring says; the paper's data come whole or not at all."""
 
-from __future__ import annotations
-
 import hashlib
-import http.server
 import pickle
 import shutil
-import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -50,19 +49,16 @@ def test_the_seed_decides():
 # -- the paper's data -------------------------------------------------------------------------
 
 
-def original_of(path: Path, **keys) -> Original:
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Original("someone/something/commit", f"data/{path.name}", digest, **keys)
+def original_of(path: Path, host: str = "http://127.0.0.1") -> Original:
+    return Original(f"{host}/{path.name}", hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 @pytest.fixture
 def rain_pickle(tmp_path):
     """A pickle of the original's make: four float64 arrays in a dict."""
-    rng = np.random.default_rng(0)
-    parts = {}
-    for name, n in (("train", 7), ("test", 4)):
-        parts[f"X{name}"] = np.column_stack([rng.uniform(60, 70, (n, 2)), np.arange(n) + 4368.0])
-        parts[f"Y{name}"] = rng.random((n, 1))
+    rng, sizes = np.random.default_rng(0), {"train": 7, "test": 4}
+    parts = {f"X{name}": rng.integers(60, 70, (n, 3)) * 1.0 for name, n in sizes.items()}
+    parts |= {f"Y{name}": rng.random((n, 1)) for name, n in sizes.items()}
     path = tmp_path / "pptr.pickle"
     # As an older NumPy wrote it: the module had another name then.
     path.write_bytes(pickle.dumps(parts, protocol=3).replace(b"numpy._core", b"numpy.core"))
@@ -71,71 +67,59 @@ def rain_pickle(tmp_path):
 
 @pytest.fixture
 def served(tmp_path):
-    """A folder served on loopback, and the addresses asked for."""
-    asked = []
-
-    class Handler(http.server.SimpleHTTPRequestHandler):
-        def __init__(self, *args):
-            super().__init__(*args, directory=str(tmp_path / "served"))
-
-        def log_message(self, *args):
-            asked.append(self.path)
-
-    (tmp_path / "served" / "someone/something/commit/data").mkdir(parents=True)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_port}", tmp_path / "served", asked
-    server.shutdown()
-    thread.join()
-    server.server_close()
+    """A folder, and its address on loopback."""
+    folder = tmp_path / "served"
+    folder.mkdir()
+    handler = partial(SimpleHTTPRequestHandler, directory=folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        yield folder, f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
 
 
-def test_an_original_is_downloaded_once_and_checked(rain_pickle, served, tmp_path):
+def test_an_original_is_downloaded_once(rain_pickle, served, tmp_path):
     path, parts = rain_pickle
-    host, folder, asked = served
-    original = original_of(path, host=host)
-    shutil.copy(path, folder / original.repository / original.path)
-    for _ in range(2):
-        table = paper._read_precipitation(paper._fetched(original, tmp_path / "cache"))
-    assert asked == [f"/{original.repository}/{original.path}"]
+    folder, host = served
+    original, source = original_of(path, host), Path(shutil.copy(path, folder))
+    first = paper._fetched(original, tmp_path / "cache")
+    source.unlink()
+    assert paper._fetched(original, tmp_path / "cache") == first
+    table = paper._read_precipitation(first)
     both = np.concatenate([parts["Xtrain"], parts["Xtest"]])
     np.testing.assert_array_equal(table[["lat", "lon", "hour"]], both)
     np.testing.assert_array_equal(table["rain_mm"], np.r_[parts["Ytrain"], parts["Ytest"]][:, 0])
 
 
-def test_a_changed_original_is_refused(rain_pickle, served, tmp_path):
+def test_a_changed_original_is_refused(rain_pickle, served, tmp_path, monkeypatch):
     path, _ = rain_pickle
-    host, folder, _ = served
-    original = original_of(path, host=host)
-    (folder / original.repository / original.path).write_bytes(path.read_bytes() + b"!")
+    folder, host = served
+    original = original_of(path, host)
+    (folder / path.name).write_bytes(path.read_bytes() + b"!")
     with pytest.raises(ValueError, match="hash"):
         paper._fetched(original, tmp_path / "cache")
+    monkeypatch.setattr(paper, "PRECIPITATION", original)
     with pytest.raises(ValueError, match="not the file that its authors published"):
-        paper._verified(folder / original.repository / original.path, original)
+        load_precipitation(folder)
 
 
 def test_without_a_network_the_error_says_what_to_do(served, tmp_path):
-    host, _, _ = served
-    missing = Original("someone/something/commit", "data/none.pickle", "0" * 64, host)
+    missing = Original(f"{served[1]}/none.pickle", "0" * 64)
     with pytest.raises(ConnectionError, match="give that as the data folder"):
         paper._fetched(missing, tmp_path / "cache")
 
 
 class Hostile:
-    def __init__(self, target: Path):
-        self.target = target
-
     def __reduce__(self):
-        return Path.touch, (self.target,)
+        return pytest.fail, ("The pickle was run.",)
 
 
 def test_a_pickle_that_names_anything_but_arrays_is_not_run(tmp_path):
-    path, trace = tmp_path / "pptr.pickle", tmp_path / "ran"
-    path.write_bytes(pickle.dumps({"Xtrain": Hostile(trace)}))
+    path = tmp_path / "pptr.pickle"
+    path.write_bytes(pickle.dumps({"Xtrain": Hostile()}))
     with pytest.raises(pickle.UnpicklingError, match="which no array needs"):
         paper._read_precipitation(path)
-    assert not trace.exists()
 
 
 def test_loaders_read_originals_from_a_folder(rain_pickle, tmp_path, monkeypatch):
@@ -151,12 +135,9 @@ def test_loaders_read_originals_from_a_folder(rain_pickle, tmp_path, monkeypatch
     np.testing.assert_array_equal(toy, np.column_stack([x, 2 * x, 0 * x]))
 
 
-def test_a_folder_without_the_data_is_named(tmp_path):
+def test_a_folder_without_the_data_or_with_other_columns_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"holds none of jura_train.csv, train.csv"):
         load_jura(tmp_path)
-
-
-def test_a_table_with_other_columns_is_told_so(tmp_path):
     (tmp_path / "toy.csv").write_text("x,value\n1,2\n")
     with pytest.raises(ValueError, match=r"toy.csv has no column y, f; it has x, value"):
         load_toy(tmp_path)

@@ -1,9 +1,8 @@
 """`sanity` names what is wrong, and is silent where nothing is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.gp.kernels import Matern32
@@ -14,53 +13,44 @@ WAVE = np.sin(X[:, 0]) + 0.1 * RNG.normal(size=120)
 ON_AND_OFF = np.where(X[:, 0] > 4, 3.0 + WAVE, 0.0)
 
 
-def said(model, X, y):
-    return " ".join(model.fit(X, y).sanity())
-
-
 @pytest.mark.slow
 def test_a_good_fit_has_nothing_to_say():
     assert SparseGPRegressor(n_inducing=15).fit(X, WAVE).sanity() == []
     assert ZeroInflatedGPRegressor(n_inducing=15, steps=1500).fit(X, ON_AND_OFF).sanity() == []
 
 
-def test_training_that_was_cut_short():
-    slow = SparseGPRegressor(n_inducing=15, steps=100, learning_rate=0.005)
-    words = said(slow, X, WAVE)
-    assert "Not converged: over the last quarter of its 100 steps" in words
-    assert "4 steps are too few" in said(SparseGPRegressor(n_inducing=15, steps=4), X, WAVE)
+def fixed(length):
+    return SparseGPRegressor(Matern32(length), n_inducing=15, fixed=["kernel"], steps=300)
+
+
+SHORT = SparseGPRegressor(n_inducing=15, steps=4)
+SLOW = SparseGPRegressor(n_inducing=15, steps=100, learning_rate=0.005)
+DENSE = SparseGPRegressor(n_inducing=240, learn_inducing=False, steps=300)
+EXACT = SparseGPRegressor(n_inducing=20, tol=0.0)
+GATED = ZeroInflatedGPRegressor(n_inducing=15, steps=600)
+TWICE = np.concatenate([X, X + 1e-7])
 
 
 @pytest.mark.parametrize(
-    ("length", "words"),
+    ("model", "X", "y", "words"),
     [
-        pytest.param(900.0, "hardly varies with column 0", marks=pytest.mark.slow),
-        (0.01, "varies with column 0 faster than the inducing"),
+        (SHORT, X, WAVE, "4 steps are too few"),
+        (SLOW, X, WAVE, "Not converged: over the last quarter of its 100 steps"),
+        (fixed(0.01), X, WAVE, "varies with column 0 faster than the inducing"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in (
+                (fixed(900.0), X, WAVE, "hardly varies with column 0"),
+                (DENSE, TWICE, np.tile(WAVE, 2), "Inducing points of f have collapsed"),
+                (GATED, X, 5.0 + 0.2 * WAVE, "The gate g is open everywhere"),
+                (GATED, X, np.zeros(120), "The gate g is shut everywhere"),
+                (EXACT, X, np.full(120, 3.0), "The noise is at its floor"),
+            )
+        ),
     ],
 )
-def test_length_scales_beyond_the_data_or_below_their_spacing(length, words):
-    model = SparseGPRegressor(Matern32(length), n_inducing=15, fixed=["kernel"], steps=300)
-    assert words in said(model, X, WAVE)
-
-
-@pytest.mark.slow
-def test_inducing_points_on_top_of_each_other():
-    twice = np.concatenate([X, X + 1e-7])
-    model = SparseGPRegressor(n_inducing=240, learn_inducing=False, steps=300)
-    assert "Inducing points of f have collapsed" in said(model, twice, np.tile(WAVE, 2))
-
-
-@pytest.mark.slow
-def test_gates_that_never_change():
-    model = ZeroInflatedGPRegressor(n_inducing=15, steps=600)
-    assert "The gate g is open everywhere" in said(model, X, 5.0 + 0.2 * WAVE)
-    assert "The gate g is shut everywhere" in said(model, X, np.zeros(120))
-
-
-@pytest.mark.slow
-def test_noise_at_its_floor():
-    model = SparseGPRegressor(n_inducing=20, tol=0.0)
-    assert "The noise is at its floor" in said(model, X, np.full(120, 3.0))
+def test_trouble_is_named(model, X, y, words):
+    assert words in " ".join(clone(model).fit(X, y).sanity())
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """Checks of predictions: right where the model is the truth, and loud where it is not."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -137,57 +135,51 @@ TABLE = pd.DataFrame(
 )
 
 
-def parts(*args, **kwargs):
-    found = diagnostics.folds(TABLE, *args, **kwargs)
+PLACE = ["east", "north"]
+DATED = TABLE.assign(hour=pd.Timestamp("2026-01-01") + pd.to_timedelta(TABLE["hour"], "h"))
+NAMED = TABLE.assign(site=TABLE["east"].map({0: "a", 1: "b", 9: "c"}))
+
+
+@pytest.mark.parametrize(
+    ("table", "by", "columns", "n_splits", "expected"),
+    [
+        (TABLE, "time", ["hour"], 3, ["hour < 4", "4 <= hour < 8", "hour >= 8"]),
+        (DATED, "time", ["hour"], 2, ["hour < '2026-01-01 06'", "hour >= '2026-01-01 06'"]),
+        (TABLE, "space", PLACE, 2, ["east < 5", "east > 5"]),
+        (TABLE, "site", PLACE, 2, None),
+        (NAMED, "site", ["site"], None, ["site == 'a'", "site == 'b'", "site == 'c'"]),
+    ],
+    ids=["time", "dates", "space", "sites", "names"],
+)
+def test_folds_hold_out_whole_times_and_places_once(table, by, columns, n_splits, expected):
+    found = diagnostics.folds(table, by, columns, n_splits)
+    assert sorted(row for _, test in found for row in test) == list(range(len(table)))
     for train, test in found:
-        assert not set(train) & set(test)
-    return [(TABLE.iloc[train], TABLE.iloc[test]) for train, test in found]
-
-
-def test_time_is_held_out_in_stretches():
-    found = parts("time", "hour", n_splits=3)
-    assert [sorted(test["hour"].unique()) for _, test in found] == [
-        [0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11],
-    ]  # fmt: skip
-    assert all(len(train) + len(test) == len(TABLE) for train, test in found)
+        assert sorted([*train, *test]) == list(range(len(table)))
+        there = [set(map(tuple, table[columns].iloc[rows].to_numpy())) for rows in (train, test)]
+        assert not there[0] & there[1]
+    if expected:
+        regions = {tuple(test) for _, test in found}
+        assert regions == {tuple(table.query(rows).index) for rows in expected}
 
 
 def test_the_future_is_never_known():
-    for train, test in parts("future", "hour", n_splits=3):
-        assert train["hour"].max() < test["hour"].min()
+    for train, test in diagnostics.folds(TABLE, "future", "hour", n_splits=3):
+        assert TABLE["hour"][train].max() < TABLE["hour"][test].min()
 
 
-def test_regions_and_sites_are_held_out_whole():
-    regions = parts("space", ["east", "north"], n_splits=2)
-    assert sorted(test["east"].max() for _, test in regions) == [1, 9]
-    for n_splits, count in ((2, 2), (None, 4)):
-        sites = parts("site", ["east", "north"], n_splits=n_splits)
-        assert len(sites) == count
-        for train, test in sites:
-            places = [set(map(tuple, part[["east", "north"]].to_numpy())) for part in (train, test)]
-            assert not places[0] & places[1]
-
-
-def test_times_can_be_dates():
-    dated = TABLE.assign(hour=pd.Timestamp("2026-01-01") + pd.to_timedelta(TABLE["hour"], "h"))
-    ours, theirs = (diagnostics.folds(t, "time", "hour", 3) for t in (dated, TABLE))
-    for (_, a), (_, b) in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(a, b)
-
-
-def test_mistakes_are_told():
-    with pytest.raises(ValueError, match="by must be 'time', 'future', 'space' or 'site'"):
-        diagnostics.folds(TABLE, "hour", "hour")
-    with pytest.raises(ValueError, match="X has no column 'minute'; it has 'east'"):
-        diagnostics.folds(TABLE, "time", "minute")
-    with pytest.raises(ValueError, match="12 times, too few for n_splits=20"):
-        diagnostics.folds(TABLE, "time", "hour", 20)
-
-
-def test_sites_may_have_names():
-    named = TABLE.assign(site=TABLE["east"].map({0: "a", 1: "b", 9: "c"}))
-    found = diagnostics.folds(named, "site", "site", None)
-    assert [set(named["site"].iloc[test]) for _, test in found] == [{"a"}, {"b"}, {"c"}]
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("hour", "hour"), "by must be 'time', 'future', 'space' or 'site'"),
+        (("time", "minute"), "X has no column 'minute'; it has 'east'"),
+        (("time", "hour", 20), "12 times, too few for n_splits=20"),
+        (("time", "hour", None), "n_splits=None, one at a time, is for by='site'"),
+    ],
+)
+def test_folds_refuse_what_they_cannot_split(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        diagnostics.folds(TABLE, *arguments)
 
 
 # -- with real estimators -------------------------------------------------------------------------

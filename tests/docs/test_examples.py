@@ -1,7 +1,5 @@
 """The scripts in examples/ run, and their results are plausible."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import sys

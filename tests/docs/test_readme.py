@@ -1,18 +1,14 @@
 """The code and the commands of the README run, and its numbers are those of the recorded runs."""
 
-from __future__ import annotations
-
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzz.running import in_process
 
 ROOT = Path(__file__).parents[2]
-ZIGP = Path(sys.executable).with_name("zigp")
 README = (ROOT / "README.md").read_text()
 RESULTS = (ROOT / "docs" / "results.md").read_text()
 
@@ -35,9 +31,9 @@ def test_the_commands_run(tmp_path):
     assert names == ["simulate", "fit", "predict", "evaluate", "report"]
     shorter = {"simulate": ["--hours", "30"], "fit": ["--steps", "5"], "evaluate": ["--steps", "5"]}
     for _, name, *arguments in commands:
-        words = [str(ZIGP), name, *arguments, *shorter.get(name, [])]
-        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+        words = [name, *arguments, *shorter.get(name, [])]
+        answer = in_process(words, tmp_path, seconds=600)
+        assert answer.code == 0, answer.said
     assert "rain_mm" in (tmp_path / "report.html").read_text()
     assert (tmp_path / "predicted.csv").read_text().startswith("lat,lon,hour,rain_mm,mean,sd,")
 

@@ -1,20 +1,11 @@
 """Estimators pass scikit-learn's checks and work with its tools."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from distributed import Client, LocalCluster
 from joblib import Parallel, delayed, parallel_config
-from sklearn.base import clone
-from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import StackingRegressor
-from sklearn.linear_model import LinearRegression
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import cross_val_score
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
 from zigp import (
@@ -81,39 +72,6 @@ def test_sample_weights_count_as_repetitions_in_the_bound(make):
     again = np.repeat(np.arange(90), weight)
     repeated = model.elbo(X.iloc[again], Y[again])
     assert model.elbo(X, Y, sample_weight=weight) == pytest.approx(repeated, rel=1e-10)
-
-
-@pytest.mark.slow
-def test_estimators_work_in_pipelines_searches_and_stacks():
-    gp, line = SparseGPRegressor(**FIT), LinearRegression()
-    scaled = make_pipeline(StandardScaler(), ZeroInflatedGPRegressor(**FIT))
-    assert np.isfinite(cross_val_score(scaled, X, Y, cv=2)).all()
-    search = GridSearchCV(gp, {"kernel": ["matern12", "matern32"]}, cv=2).fit(X, Y)
-    assert search.best_params_["kernel"] in ("matern12", "matern32")
-    logs = TransformedTargetRegressor(gp, func=np.log1p, inverse_func=np.expm1)
-    assert logs.fit(X, Y).predict(X).shape == (90,)
-    stack = StackingRegressor([("gp", gp), ("line", line)], line, cv=2).fit(X, Y)
-    assert stack.score(X, Y) > line.fit(X, Y).score(X, Y)
-
-
-@pytest.mark.slow
-def test_metadata_routing_passes_groups_and_sample_weights():
-    params = {"sample_weight": np.ones(90), "groups": (X["a"] // 2).astype(int)}
-    with sklearn.config_context(enable_metadata_routing=True):
-        model = SparseGPRegressor(**FIT).set_fit_request(sample_weight=True)
-        model.set_score_request(sample_weight=True)
-        scores = cross_val_score(model, X, Y, cv=GroupKFold(2), params=params)
-    assert scores.shape == (2,)
-
-
-@pytest.mark.slow
-def test_fitted_models_can_be_pickled_and_used_in_other_processes():
-    model = ZeroInflatedGPRegressor(**FIT).fit(X, Y)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(X), model.predict(X))
-    assert not hasattr(clone(model), "model_")
-    parts = Parallel(n_jobs=2)(delayed(model.predict)(part) for part in (X[:45], X[45:]))
-    np.testing.assert_allclose(np.concatenate(parts), model.predict(X), rtol=1e-12)
 
 
 def scores_and_bounds() -> list[np.ndarray]:

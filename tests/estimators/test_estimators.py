@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import ndtr
-from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -73,15 +72,6 @@ def test_quantiles_invert_prob_below_and_bound_intervals(fitted):
 
 
 @pytest.mark.slow
-def test_plain_regression_has_normal_quantiles():
-    model = SparseGPRegressor(**FAST).fit(*on_and_off())
-    mean, sd = model.predict(X_NEW, return_std=True)
-    q = model.predict_quantiles(X_NEW, 0.9)[0.9]
-    np.testing.assert_allclose(q, mean + norm.ppf(0.9) * sd, rtol=1e-9)
-    np.testing.assert_allclose(model.prob_below(X_NEW, 1.0), norm.cdf(1.0, mean, sd), atol=1e-12)
-
-
-@pytest.mark.slow
 def test_draws_follow_the_predicted_distribution_and_are_joint(fitted):
     n = 4000
     draws = fitted.sample(X_NEW, n, random_state=0)
@@ -103,14 +93,12 @@ def test_aggregates_are_sums_or_averages_of_draws(fitted):
     average = fitted.aggregate(X_NEW, weights, by, how="mean", n_samples=50, random_state=0)
     draws = fitted.sample(X_NEW, 3000, random_state=1)
     assert list(total.index) == list(average.index) == ["left", "right"]
-    for side in total.index:
-        here = by == side
-        sums, exact = draws[:, here] @ weights[here], weights[here] @ mean[here]
-        assert total.loc[side, "mean"] == pytest.approx(exact, rel=1e-9)
-        assert average.loc[side, "mean"] == pytest.approx(exact / weights[here].sum(), rel=1e-9)
-        assert total.loc[side, "sd"] == pytest.approx(sums.std(), rel=0.1)
-        lower = pytest.approx(np.quantile(sums, 0.05), abs=0.3 * sums.std())
-        assert total.loc[side, "lower"] == lower
+    exact, sizes = (pd.Series(a).groupby(by).sum() for a in (weights * mean, weights))
+    sums = pd.DataFrame((weights * draws).T).groupby(by).sum().T
+    np.testing.assert_allclose(total["mean"], exact, rtol=1e-9)
+    np.testing.assert_allclose(average["mean"], exact / sizes, rtol=1e-9)
+    np.testing.assert_allclose(total["sd"], sums.std(), rtol=0.1)
+    assert np.all(np.abs(total["lower"] - sums.quantile(0.05)) < 0.3 * sums.std())
 
 
 # -- units ----------------------------------------------------------------------------------------
@@ -181,15 +169,6 @@ def test_a_table_that_is_a_lattice_is_fitted_as_one_with_the_same_result():
     assert model.bounds_[0] == pytest.approx(rows.bounds_[0], rel=1e-11)
     np.testing.assert_allclose(model.bounds_[:5], rows.bounds_[:5], rtol=1e-6)
     np.testing.assert_allclose(model.predict(X), rows.predict(X), atol=1e-2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("covariance", ["diagonal", "dense"])
-def test_every_covariance_fits_a_lattice(covariance):
-    X, y = rain_like()
-    model = ZeroInflatedGPRegressor(**SPACE_TIME, covariance=covariance).fit(X, y)
-    assert model.bounds_[-1] > model.bounds_[0]
-    assert np.isfinite(model.sample(X, 3, random_state=0)).all()
 
 
 @pytest.mark.slow
@@ -306,20 +285,23 @@ def test_models_that_are_not_fitted_or_failed_to_fit_answer_nothing():
         ({"kernel": "rbf"}, "There is no kernel 'rbf'. Choose from squared_exponential"),
         ({"covariance": "full"}, "covariance must be 'auto'"),
         ({"dtype": "float16"}, "dtype must be 'float32' or 'float64'"),
-        ({"n_inducing": 0}, "n_inducing must be at least 1"),
-        ({"n_inducing": np.inf}, "n_inducing must be at least 1"),
+        ({"n_inducing": 0}, "n_inducing must be a whole number of at least 1, not 0"),
+        ({"n_inducing": np.inf}, "n_inducing must be a whole number of at least 1, not inf"),
         ({"steps": np.inf}, "steps must be a whole number of at least 1, not inf"),
         ({"batch_size": np.nan}, "batch_size must be a whole number of at least 1, not nan"),
         ({"n_inducing": [3, 4]}, "n_inducing has 2 entries for 1 column groups"),
         ({"kernel": ["matern32", "matern12"]}, "kernel has 2 entries for 1 column groups"),
-        ({"kernel": None}, "kernel must be a name, a kernel object"),
-        ({"kernel": Matern32}, "kernel must be a name, a kernel object"),
+        ({"kernel": None}, "There is no kernel None"),
+        ({"kernel": Matern32}, "There is no kernel <class .*, or pass a kernel object such as"),
         ({"inputs": []}, "at least one input column"),
         ({"fixed": "sigma"}, "'sigma', which this model does not have"),
         ({"fixed": ["sigma"]}, "'sigma', which this model does not have"),
         ({"column_groups": [["a"]]}, "pass a DataFrame"),
         ({"gate_inputs": [5]}, "no column 5"),
-        ({"likelihood": "tweedie"}, "no likelihood 'tweedie'. Choose from auto, gaussian"),
+        (
+            {"likelihood": "tweedie"},
+            "likelihood must be 'auto', 'gaussian'.*not 'tweedie'",
+        ),
         ({"resolution": 1e300}, "resolution reaches"),
     ],
 )

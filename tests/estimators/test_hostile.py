@@ -58,13 +58,16 @@ HOSTILE = {
     "an unknown setting": ({"settings": {"colour": "red"}}, "colour"),
     "no estimator": ({"header": {"content": {"list": [1]}}}, ""),
     "a newer format": ({"header": {"format": 99, "library": "9.9"}}, "zigp 9.9.*newer zigp"),
-    "a number of five thousand digits": ({"header": {"format": "@digits@"}}, "cannot be read"),
+    "a number of five thousand digits": (
+        {"header": {"format": "@digits@"}},
+        "cut short or changed",
+    ),
     "a huge shape": ({"tensor": {"shape": [2**62, 2**62]}}, ""),
     "a large shape": ({"tensor": {"shape": [10**10]}}, ""),
     "a negative shape": ({"tensor": {"shape": [-1]}}, ""),
     "one tensor over another": ({"tensor": {"data_offsets": [8, 16]}}, ""),
-    "no offsets": ({"tensor": {"data_offsets": []}}, "its header cannot be read"),
-    "offsets past the end": ({"tensor": {"data_offsets": [0, 2**60]}}, "by its own header"),
+    "no offsets": ({"tensor": {"data_offsets": []}}, "cut short or changed"),
+    "offsets past the end": ({"tensor": {"data_offsets": [0, 2**60]}}, "cut short or changed"),
     "offsets before the start": ({"tensor": {"data_offsets": [-8, 0]}}, ""),
 }
 # These can be loaded, but must not take the memory that they ask for.
@@ -300,18 +303,6 @@ def test_hostile_content_is_reported_briefly_and_changes_no_file(name, tmp_path)
     assert message in answer.said
     assert len(answer.said) < 2_100
     assert listing(tmp_path) == before
-
-
-def test_a_damaged_lattice_is_reported_in_one_line(tmp_path):
-    cube().to_netcdf(tmp_path / "cube.nc", engine="h5netcdf")
-    raw = (tmp_path / "cube.nc").read_bytes()
-    for at in range(48, len(raw), 200):
-        changed = bytearray(raw)
-        changed[at] ^= 255
-        (tmp_path / "cube.nc").write_bytes(changed)
-        answer = in_process(["evaluate", "cube.nc", "--target", "snow"], tmp_path)
-        assert answer.code == 1
-        assert len(answer.said.splitlines()) == 1, answer.said
 
 
 def test_a_line_that_would_fill_the_memory_is_not_read(tmp_path):

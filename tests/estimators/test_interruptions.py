@@ -1,9 +1,6 @@
 """Estimators whose fits are interrupted: streams, hurdles, and processes that are killed."""
 
-from __future__ import annotations
-
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -172,19 +169,12 @@ def whole_files(folder: Path) -> int:
 @pytest.mark.slow
 def test_thirty_kills_end_in_the_same_bits(tmp_path):
     assert start(tmp_path, "whole").wait(timeout=600) == 0
-    begin = time.monotonic()
-    timed = start(tmp_path, "timed")  # with all programs compiled, until its first checkpoint
-    wait_for(timed, tmp_path / "timed.kept", "step-*.checkpoint")
-    warm_up = time.monotonic() - begin
-    timed.kill()
-    timed.wait()
-    shutil.rmtree(tmp_path / "timed.kept")
     rng, kept, half = np.random.default_rng(0), tmp_path / "killed.kept", 0
     reached = [0]
     for when in ["at any time", "in training", "in writing"] * 10:
         process = start(tmp_path, "killed")
         if when == "at any time":  # while it starts, compiles, reads its checkpoint or trains
-            time.sleep(float(rng.uniform(0, 1.1 * warm_up)))
+            time.sleep(float(rng.uniform(0, 4)))
         elif when == "in training":
             wait_for(process, kept, "step-*.checkpoint")
             time.sleep(float(rng.uniform(0, 0.1)))

@@ -1,13 +1,12 @@
 """Lattices of xarray are fitted on their axes and predicted cell by cell, lazily with dask."""
 
-from __future__ import annotations
-
 import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
+from sklearn.base import clone
 
 from zigp import GPNetworkRegressor, HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.models.predictions import block_shape
@@ -41,16 +40,25 @@ def test_a_cube_is_a_lattice_of_its_dimensions(fitted):
     assert fitted.layout_.names == ("time", "lat", "lon")
     assert list(fitted.feature_names_in_) == ["time", "lat", "lon"]
     assert fitted.n_rows_ == int(cube().notnull().sum())
+
+
+@pytest.mark.parametrize("weighted", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_cube_is_fitted_as_its_table_is_and_weights_follow_their_dimensions(fitted, weighted):
     table = cube().to_dataframe().dropna().reset_index()
+    hours = (table["time"] - table["time"].min()) / pd.Timedelta(hours=1)
+    model, weight = fitted, None
+    if weighted:
+        by_hour = xr.DataArray(np.arange(12.0), dims="time")
+        model, weight = clone(fitted).fit(cube(), sample_weight=by_hour), hours
     groups = {name: [name] for name in ("time", "lat", "lon")}
     same = ZeroInflatedGPRegressor(column_groups=groups, **QUICK)
-    same.fit(table[["time", "lat", "lon"]], table["rain"])
-    np.testing.assert_allclose(same.bounds_, fitted.bounds_, rtol=1e-9)
+    same.fit(table[["time", "lat", "lon"]], table["rain"], sample_weight=weight)
+    np.testing.assert_allclose(same.bounds_, model.bounds_, rtol=1e-9)
 
 
 def test_a_dataset_answers_cell_by_cell_what_rows_answer(fitted):
     target = cube().assign_coords(lat=[60.3, 61.1, 62.2, 63.0, 64.5])
-    answer = fitted.predict(target)
+    answer = fitted.predict_lattice(target, below=1.5)
     assert answer["mean"].dims == ("time", "lat", "lon")
     assert answer["quantiles"].dims == ("time", "lat", "lon", "quantile")
     rows = target.to_dataframe().reset_index()[["time", "lat", "lon"]]
@@ -60,6 +68,9 @@ def test_a_dataset_answers_cell_by_cell_what_rows_answer(fitted):
     np.testing.assert_allclose(answer["prob_on"].values.ravel(), fitted.prob_on(rows), rtol=1e-9)
     quantiles = fitted.predict_quantiles(rows).to_numpy()
     np.testing.assert_allclose(answer["quantiles"].values.reshape(-1, 3), quantiles, atol=1e-9)
+    little = answer["prob_below"]
+    np.testing.assert_allclose(little.values.ravel(), fitted.prob_below(rows, 1.5), atol=1e-9)
+    assert little.attrs["long_name"] == "probability that rain is at most 1.5 mm"
     xr.testing.assert_equal(answer["time"], target["time"])
     assert answer["mean"].attrs == {"long_name": "expected rain", "units": "mm"}
     assert answer["prob_on"].attrs["units"] == "1"
@@ -124,14 +135,6 @@ def test_a_dataset_is_predicted_on_the_axes_that_the_model_knows(fitted):
 
 
 @pytest.mark.slow
-def test_the_chance_of_little_is_that_of_rows(fitted):
-    rows = cube().to_dataframe().reset_index()[["time", "lat", "lon"]]
-    answer = fitted.predict_lattice(cube(), (), below=1.5)["prob_below"]
-    np.testing.assert_allclose(answer.values.ravel(), fitted.prob_below(rows, 1.5), atol=1e-9)
-    assert answer.attrs["long_name"] == "probability that rain is at most 1.5 mm"
-
-
-@pytest.mark.slow
 def test_over_dask_nothing_runs_before_it_is_asked_for(fitted):
     ran = []
 
@@ -160,6 +163,10 @@ def test_over_dask_nothing_runs_before_it_is_asked_for(fitted):
     xr.testing.assert_allclose(whole, expected, rtol=1e-9)
     assert whole["mean"].attrs == expected["mean"].attrs
     xr.testing.assert_allclose(part, expected["mean"].isel(time=slice(0, 6), lon=slice(0, 2)))
+    other = target.assign_coords(height=("time", da.zeros(12, chunks=3)))  # in chunks of its own
+    lazy = fitted.predict_lattice(other, quantiles=(0.5,))["mean"]
+    assert lazy.chunks == target.chunks
+    xr.testing.assert_allclose(lazy.drop_vars("height").compute(), expected["mean"])
 
 
 @pytest.mark.slow
@@ -185,28 +192,6 @@ def test_stations_are_known_by_their_coordinates():
     counted = rain.assign_coords(station=np.arange(9))
     again = SparseGPRegressor(latlon=["lat", "lon"], n_inducing=sizes, steps=10).fit(counted)
     assert list(again.feature_names_in_) == ["hour", "lat", "lon"]
-
-
-@pytest.mark.slow
-def test_weights_follow_their_dimensions():
-    weight = xr.DataArray(np.arange(12.0), dims="time")
-    model = SparseGPRegressor(**QUICK).fit(cube(), sample_weight=weight)
-    table = cube().to_dataframe().dropna().reset_index()
-    rows = table[["time", "lat", "lon"]]
-    hours = (table["time"] - table["time"].min()) / pd.Timedelta(hours=1)
-    groups = {name: [name] for name in ("time", "lat", "lon")}
-    same = SparseGPRegressor(column_groups=groups, **QUICK)
-    same.fit(rows, table["rain"], sample_weight=hours)
-    np.testing.assert_allclose(model.bounds_, same.bounds_, rtol=1e-9)
-
-
-@pytest.mark.slow
-def test_coordinates_in_chunks_of_their_own_do_no_harm(fitted):
-    target = cube().chunk({"time": 6})
-    target = target.assign_coords(height=("time", da.zeros(12, chunks=3)))
-    lazy = fitted.predict_lattice(target, ())["mean"]
-    assert lazy.chunks == target.chunks
-    np.testing.assert_allclose(lazy.compute(), fitted.predict_lattice(cube(), ())["mean"])
 
 
 def test_questions_about_rows_are_not_answered_for_lattices(fitted):

@@ -208,7 +208,7 @@ EMPTY[:, 1], LARGE[3, 0] = np.nan, 1e200
         ({"inducing": "all"}, None, "inducing must be 'separate' or 'one'"),
         ({"y_transform": "sqrt"}, None, "y_transform must be None, 'log' or 'log1p'"),
         ({"y_transform": "log"}, None, r"needs outputs above 0; row 0, column 1 of Y is -"),
-        ({}, EMPTY, "Y has no observation at all in column 1"),
+        ({}, EMPTY, "Column 1 of Y has no observation in a row with a weight"),
         ({}, LARGE[:-1], "inconsistent numbers of samples"),
         ({}, LARGE, "Y reaches 1e\\+200, too large to be squared"),
     ],
@@ -223,7 +223,7 @@ def test_mistakes_are_named(settings, Y, message):
 def test_an_output_must_be_observed_in_rows_that_count():
     X, Y = two_outputs(20)
     Y[:15, 1] = np.nan
-    with pytest.raises(ValueError, match="Column 1 of Y is observed in rows of weight 0 alone"):
+    with pytest.raises(ValueError, match="Column 1 of Y has no observation in a row with a weight"):
         GPNetworkRegressor(1).fit(X, Y, sample_weight=np.arange(20) < 15)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,8 @@ X, Y = np.linspace(0, 1, 12)[:, None], np.arange(12.0)
 @pytest.fixture(scope="module")
 def toy():
     """An estimator with one more setting than others, which files may hold for a while."""
-    known = dict(persistence._ESTIMATORS)
+    known = dict(persistence.ESTIMATORS)
 
-    @persistence.registered
     @estimator
     class Toy(zigp.SparseGPRegressor):
         """Regression in colour.
@@ -46,8 +46,8 @@ def toy():
         tol: float = redeclared(zigp.SparseGPRegressor, "tol", default=1.0)
 
     yield Toy
-    persistence._ESTIMATORS.clear()
-    persistence._ESTIMATORS.update(known)
+    persistence.ESTIMATORS.clear()
+    persistence.ESTIMATORS.update(known)
 
 
 def test_a_new_setting_is_in_the_constructor_and_its_docstring(toy):
@@ -60,7 +60,7 @@ def test_a_new_setting_is_in_the_constructor_and_its_docstring(toy):
         "\nmarks : int or None, default=None\n    Number of marks."
         "\ntol : float, default=1.0\n    Training stops once"
     ) in sections[1]
-    assert sections[2].count("\nbounds_ : ndarray") == 1
+    assert sections[2].count("\nn_iter_ : int") == 1
     assert sections[2].endswith("Examples\n--------\n>>> Toy()")
 
 
@@ -94,9 +94,14 @@ def test_a_new_setting_is_saved_unless_it_is_of_the_run(toy, tmp_path):
         again.set_params(colour="red", warm_start=True).fit(X, Y)
 
 
-def test_a_choice_that_there_is_not_is_named(toy):
+def test_a_choice_that_there_is_not_is_named_by_every_estimator(toy):
     with pytest.raises(ValueError, match="colour must be 'red' or 'blue', not 'green'"):
-        toy(colour="green")._chosen("colour")
+        toy(colour="green").fit(X, Y)
+    for cls in persistence.ESTIMATORS.values():
+        for one in fields(cls):
+            if one.metadata["choices"]:
+                with pytest.raises(ValueError, match=f"{one.name} must be .* or .*, not 'none'"):
+                    cls(**{one.name: "none"}).fit(X, Y)
 
 
 def test_defaults_on_the_command_line_are_those_of_python():

@@ -2,7 +2,6 @@
 
 import csv
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from hypothesis import given, settings
@@ -11,21 +10,9 @@ from hypothesis import strategies as st
 from zigp.data.tables import FileError, read, typed
 from zigp.gp.moments import Moments
 from zigp.models.signal import Latent
-from zigp.special import probit_moments
 
 settings.register_profile("everyday", derandomize=True, deadline=None, max_examples=40)
 settings.load_profile("everyday")
-
-_probit_moments = jax.jit(probit_moments)
-NUMBERS = st.floats(-30, 30)
-SPREADS = st.floats(1e-6, 1e3)
-
-
-@given(NUMBERS, NUMBERS, SPREADS)
-def test_a_gate_is_a_probability_that_rises_with_its_mean(one, other, var):
-    mean, var = _probit_moments(np.sort([one, other]), np.full(2, var))
-    assert 0.0 <= mean[0] <= mean[1] <= 1.0
-    assert np.all((var >= -1e-12) & (var <= mean * (1.0 - mean) + 1e-12))
 
 
 POINTS = st.lists(st.floats(-9, 9), min_size=1, max_size=4)

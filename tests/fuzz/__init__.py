@@ -15,12 +15,11 @@ from pathlib import Path
 
 from .commands import command_for, command_line, toml
 from .damage import BINARY, TEXT, spoiled
-from .lattices import lattice
 from .material import Dice
 from .models import damaged
 from .running import Outcome, called, in_process, judged, own_folder, typed
 from .settings import settings
-from .tables import csv, parquet
+from .tables import csv, lattice, parquet
 
 FIRST = 1000  # of the seeds that are not quick
 SHARES = {  # per cent of all cases

@@ -1,6 +1,5 @@
 """Run generated cases and count how they ended; `--kind` and `--seed` run one of them again."""
 
-import argparse
 import json
 import os
 import sys
@@ -11,47 +10,44 @@ from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Annotated
 
+import typer
 from rich.progress import track
+from typer import Option
 
 from . import FIRST, SHARES, outcome_of
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results" / "fuzz.json"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    parser.add_argument("--cases", type=int, default=10_000, help="cases in this process")
-    parser.add_argument("--commands", type=int, default=200, help="cases in processes of their own")
-    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="processes at once")
-    parser.add_argument("--first", type=int, default=FIRST, help="the first seed")
-    parser.add_argument("--kind", choices=SHARES, help="run one case of this kind")
-    parser.add_argument("--seed", type=int, help="run the case with this seed")
-    parser.add_argument("--keep", type=Path, help="the folder to leave that case in")
-    parser.add_argument("--record", action="store_true", help=f"write the counts to {RESULTS.name}")
-    given = parser.parse_args()
-    if given.seed is not None:
-        found = outcome_of(given.kind, given.seed, keep=given.keep)
+def main(
+    cases: Annotated[int, Option(help="Cases in this process.")] = 10_000,
+    commands: Annotated[int, Option(help="Cases in processes of their own.")] = 200,
+    workers: Annotated[int | None, Option(help="Processes at once.")] = os.cpu_count(),
+    first: Annotated[int, Option(help="The first seed.")] = FIRST,
+    kind: Annotated[str | None, Option(help="Run cases of this kind only.")] = None,
+    seed: Annotated[int | None, Option(help="Run the case with this seed only.")] = None,
+    keep: Annotated[Path | None, Option(help="The folder to leave that case in.")] = None,
+    record: Annotated[bool, Option(help=f"Write the counts to {RESULTS.name}.")] = False,
+) -> None:
+    """Run generated cases and count how they ended."""
+    if seed is not None:
+        found = outcome_of(kind, seed, keep=keep)
         sys.exit(f"{found.word}: {found.wrong or 'as it should'}")
+    kinds = [kind] if kind else [*SHARES]
+    some = [
+        (one, first + i, None) for one in kinds for i in range(round(cases * SHARES[one] / 100))
+    ]
     with tempfile.TemporaryDirectory() as compiled:
-        counts = _run_all(_cases(given, Path(compiled)), given.workers, compiled)
-    if given.record:
+        typed = [one for one in kinds if one != "settings"]
+        new = first + cases  # seeds that no case above has
+        apart = product(range(new, new + commands // max(len(typed), 1)), typed)
+        some += [(one, number, Path(compiled)) for number, one in apart]
+        counts = _run_all(some, workers, compiled)
+    if record:
         RESULTS.write_text(json.dumps(counts, indent=2) + "\n")
     sys.exit(1 if counts["wrong"] else 0)
-
-
-def _cases(given: argparse.Namespace, compiled: Path) -> list[tuple]:
-    """Return the cases in this process in their shares, then those in processes of their own."""
-    chosen = [given.kind] if given.kind else SHARES
-    here = [
-        (kind, given.first + i, None)
-        for kind in chosen
-        for i in range(round(given.cases * SHARES[kind] / 100))
-    ]
-    kinds = [kind for kind in chosen if kind != "settings"]
-    new = given.first + given.cases  # seeds that no case above has
-    apart = product(range(new, new + given.commands // max(len(kinds), 1)), kinds)
-    return here + [(kind, seed, compiled) for seed, kind in apart]
 
 
 def _run_all(cases: list[tuple], workers: int, compiled: str) -> dict[str, object]:
@@ -89,4 +85,4 @@ def _run_all(cases: list[tuple], workers: int, compiled: str) -> dict[str, objec
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

@@ -1,7 +1,5 @@
 """The report: its sentences against known numbers, and the page in a real browser."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -139,16 +137,13 @@ def test_places_and_time_are_recognised_or_given(model, rain):
 # -- maps -----------------------------------------------------------------------------------------
 
 
-def unpacked(one: dict) -> np.ndarray:
-    cells = np.frombuffer(base64.b64decode(one["cells"]), "<u2").astype(float)
-    return np.where(cells == 65535, np.nan, one["low"] + one["step"] * cells)
-
-
 def test_maps_hold_every_row_at_its_place_and_time(rain):
     y = rain["rain_mm"].to_numpy()
     assert chosen_rows(rain, ROLES)[1] == ""
     maps = map_data(rain, ROLES, {"observed": y}, "").packed()
-    values = unpacked(maps["values"]["observed"])
+    packed = maps["values"]["observed"]
+    steps = np.frombuffer(base64.b64decode(packed["cells"]), "<u2")
+    values = packed["low"] + packed["step"] * steps
     place = np.frombuffer(base64.b64decode(maps["place"]), "<u4")
     cells = {
         (maps["labels"][t], maps["east"][place[i]], maps["north"][place[i]]): values[i]

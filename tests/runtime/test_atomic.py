@@ -1,7 +1,5 @@
 """A file is the old one or the new one, also after a power cut."""
 
-from __future__ import annotations
-
 import os
 import stat
 

@@ -1,7 +1,5 @@
 """The configuration of JAX, and its restoration."""
 
-from __future__ import annotations
-
 import jax
 import jax.numpy as jnp
 import pytest

@@ -1,7 +1,5 @@
 """The `zigp` command: its subcommands, signals, warnings and errors."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys
@@ -15,8 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from zigp.cli.errors import ADVICE, EXPECTED, ran_out
-from zigp.cli.printing import plain
+from zigp.cli.messages import on_one_line, sentence
 from zigp.runtime.interrupts import StopRequest
 
 # Each is a function in the module of the same name, which begins its docstring with this sentence.
@@ -89,13 +86,10 @@ def main() -> None:
     except StopRequest as stop:
         print("Interrupted.", file=sys.stderr)
         sys.exit(stop.code)
-    except BrokenPipeError:  # the reader of our output has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
     except Exception as error:
         if "--debug" in sys.argv:
             raise
-        sys.exit(_sentence(error))
+        sys.exit(sentence(error))
 
 
 @contextmanager
@@ -108,7 +102,7 @@ def _signals_raise() -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         raise StopRequest(number)
 
-    ending = [getattr(signal, n) for n in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, n)]
+    ending = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP")]
     heeded = [number for number in ending if signal.getsignal(number) != signal.SIG_IGN]
     before = {number: signal.signal(number, stop) for number in heeded}
     try:
@@ -122,32 +116,11 @@ def _signals_raise() -> Iterator[None]:
 def _warnings_on_one_line() -> Iterator[None]:
     """Show warnings without the place in the code that they come from."""
     before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *_: f"{_line(str(message))}\n"
+    warnings.formatwarning = lambda message, *_: f"{on_one_line(str(message))}\n"
     try:
         yield
     finally:
         warnings.formatwarning = before
-
-
-def _line(text: str) -> str:
-    return plain(" ".join(text.split()))
-
-
-def _sentence(error: Exception) -> str:
-    """Return an error as a line of text; system errors with the file they are about."""
-    said = _line(str(error)) or f"{type(error).__name__}."
-    if isinstance(error, OSError) and error.strerror:
-        said = plain(
-            f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
-        )
-    if isinstance(error, EXPECTED):
-        return said
-    if ran_out(error):
-        return ADVICE
-    return (
-        f"This should not have happened: {type(error).__name__}: {said} Run it again with --debug, "
-        "and report what that shows."
-    )
 
 
 def _cache_compiled_programs() -> None:

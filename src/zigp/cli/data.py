@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pandas as pd
 
 from zigp.cli.options import listed
 from zigp.data.columns import column_kind
 from zigp.data.names import is_globe, places_among
+from zigp.data.streams import Stream, open_stream
 from zigp.data.tables import FileError, as_dates, check_columns, read, typed
+
+_LARGE = 5_000_000  # rows, or cells, from which on a file is streamed by default
+_BLOCK = (2**8, 2**18)  # smallest and largest
 
 
 @dataclass(frozen=True)
@@ -38,11 +43,6 @@ class ColumnRoles:
         """The columns that a model looks at, each once, in the order of the options."""
         every = [*self.space, self.time, *self.inputs, *self.categories, self.exposure]
         return list(dict.fromkeys(name for name in every if name))
-
-    def kind(self, name: str) -> str:
-        """Return what an input holds, as a Table calls it."""
-        kinds = {self.time: "time"} | dict.fromkeys(self.categories, "category")
-        return kinds.get(name, "number")
 
     def of_group(self, name: str) -> list[str]:
         """Return the columns of a group: of space, of time, or those that its name lists."""
@@ -69,7 +69,7 @@ class Data:
 def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
     """Return a table's columns as numbers, times and levels, or a lattice as it is.
 
-    Without named columns they are those of the fitted model `like`, or all but the target.
+    The columns are those of the fitted model `like`, or those named, or all but the target.
     """
     table = read(path)
     if not isinstance(table, pd.DataFrame):
@@ -78,7 +78,7 @@ def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
     if roles.target in roles.named:
         raise FileError(f"{roles.target!r} is the target and cannot be an input as well.")
     y, notes = typed(table, {roles.target: "number"})[roles.target], []
-    if like is not None and not roles.named:
+    if like is not None:
         X = as_fitted(path, table, like)
     else:
         names = roles.named or [str(c) for c in table.columns if c != roles.target]
@@ -88,7 +88,8 @@ def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
             raise FileError(
                 f"{path} has no column but {roles.target!r}: there is nothing to learn."
             )
-        X = typed(table, {name: roles.kind(name) for name in names}, gaps=False)
+        kinds = {roles.time: "time"} | dict.fromkeys(roles.categories, "category")
+        X = typed(table, {name: kinds.get(name, "number") for name in names}, gaps=False)
         notes += _notes_on_dates(table, X)
     observed = y.notna()
     if not observed.any():
@@ -101,6 +102,32 @@ def read_data(path: Path | str, roles: ColumnRoles, like: Any = None) -> Data:
             f"Every {roles.target} is {values[0]:g}: there is nothing to tell rows apart by."
         )
     return Data(X[observed], values, tuple(notes))
+
+
+def open_if_large(path: str, columns: ColumnRoles, wanted: bool | None) -> Stream | None:
+    """Return a stream of the file if that is wanted or, by default, if it is large.
+
+    An address is taken to be large.
+    """
+    if wanted is False:
+        return None
+    required = wanted or "://" in path
+    try:
+        stream = open_stream(
+            path,
+            target=columns.target,
+            columns=columns.named or None,
+            categories=columns.categories,
+            part=(jax.process_index(), jax.process_count()),
+        )
+    except (ValueError, OSError):
+        if required:
+            raise
+        return None  # reading the whole file gives the better error
+    if not required and stream.rows < _LARGE:
+        return None
+    rows = -(-stream.rows // jax.process_count())
+    return stream.in_blocks_of(int(np.clip(1 << (rows - 1).bit_length(), *_BLOCK)))
 
 
 def _notes_on_dates(table: pd.DataFrame, X: pd.DataFrame) -> list[str]:
@@ -127,34 +154,32 @@ def as_fitted(path: Path | str, table: pd.DataFrame, model: Any) -> pd.DataFrame
     return typed(table, kinds, gaps=False)
 
 
-def by_output(columns: Mapping[str, np.ndarray], model: Any) -> dict[str, np.ndarray]:
-    """Return columns [rows, P] of several outputs as one column for each output."""
-    outputs = getattr(model, "_output_names", None)
-    if outputs is None:
-        return dict(columns)
-    return {
-        f"{name}_{output}": values[:, p]
-        for name, values in columns.items()
-        for p, output in enumerate(outputs)
-    }
-
-
 def with_columns(
     path: Path | str,
     table: pd.DataFrame,
     X: pd.DataFrame,
-    new: Mapping[str, np.ndarray],
+    columns: Mapping[str, np.ndarray],
+    model: Any,
     out: str,
 ) -> pd.DataFrame:
-    """Return a table with new columns; in Parquet, what a model reads as numbers is numbers."""
-    if taken := [name for name in new if name in table.columns]:
+    """Return a table with new columns, one for each output of the model.
+
+    In Parquet, what a model reads as numbers is numbers.
+    """
+    if (outputs := getattr(model, "_output_names", None)) is not None:
+        columns = {
+            f"{name}_{output}": values[:, p]
+            for name, values in columns.items()
+            for p, output in enumerate(outputs)
+        }
+    if taken := [name for name in columns if name in table.columns]:
         raise FileError(
             f"{path} has a column {taken[0]!r} already, which the prediction would be called: "
             "rename it, or put a --prefix before what is predicted."
         )
     if out.lower().endswith(".parquet") and "decimal" in table.attrs:
         table = pd.DataFrame({**table, **X.select_dtypes("number")})
-    return pd.concat([table, pd.DataFrame(dict(new), table.index)], axis=1)
+    return pd.concat([table, pd.DataFrame(dict(columns), table.index)], axis=1)
 
 
 def _from_lattice(path: Path | str, dataset: Any, roles: ColumnRoles) -> Data:

@@ -1,7 +1,5 @@
 """The estimators that the options of a command describe."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

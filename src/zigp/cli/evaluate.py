@@ -7,17 +7,18 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import pandas as pd
 import typer
 from sklearn.model_selection import KFold
 
 from zigp.cli.data import ColumnRoles, Data, read_data
 from zigp.cli.estimators import MODELS, grouped, new_estimator
+from zigp.cli.messages import print_scores, tell
 from zigp.cli.options import (
     DATA,
     Category,
     Config,
     Debug,
-    Device,
     Inputs,
     OnDevice,
     Quiet,
@@ -29,7 +30,6 @@ from zigp.cli.options import (
     use_device,
     with_settings,
 )
-from zigp.cli.printing import print_scores, tell
 from zigp.data.grids import as_cells, is_lattice
 from zigp.diagnostics.scores import amount_scores
 from zigp.diagnostics.validation import cross_check, folds
@@ -57,7 +57,7 @@ def evaluate(
     resolution: Annotated[
         float | None, typer.Option(help="Step in which the target is recorded.", callback=positive)
     ] = None,
-    device: OnDevice = Device.auto,
+    device: OnDevice = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print all scores as JSON.")] = False,
     config: Config = None,
     quiet: Quiet = False,
@@ -72,11 +72,12 @@ def evaluate(
     """
     use_device(device)
     names, columns = list(dict.fromkeys(listed(models))), ColumnRoles.of(context.params)
-    if not names:
-        raise ValueError(f"--models names none. Choose from {', '.join(_MODELS)}.")
-    if unknown := [name for name in names if name not in _MODELS]:
-        raise ValueError(f"There is no model {unknown[0]!r}. Choose from {', '.join(_MODELS)}.")
-    rows = _as_rows(read_data(data, columns), columns)
+    if not names or not {*names} <= {*_MODELS}:
+        raise ValueError(f"--models is {models!r}: name some of {', '.join(_MODELS)}.")
+    rows = read_data(data, columns)
+    if is_lattice(rows.X):  # as the table of its cells, which can be split into folds
+        cells = as_cells(rows.X, rows.y, exposure=columns.exposure)
+        rows = Data(cells.X, cells.y, rows.notes, cells.groups)
     step = resolution or resolution_of(rows.y)
     by, splits = _folds(rows.X, columns, cv, cv_random)
     tell(*rows.notes, f"{cv} folds of {by}; resolution {step:g}.", quiet=quiet)
@@ -91,39 +92,22 @@ def evaluate(
         report = {"data": str(data), "folds_by": by, "resolution": step, "rows": scored}
         typer.echo(json.dumps(report, indent=2))
     else:
-        means = {
-            name: {
-                score: float(np.mean([s.get(score, np.nan) for s in scored if s["model"] == name]))
-                for score in _SHOWN
-            }
-            for name in names
-        }
-        print_scores(means)
-
-
-def _as_rows(data: Data, columns: ColumnRoles) -> Data:
-    """Return a lattice as the table of its cells, which can be split into folds."""
-    if not is_lattice(data.X):
-        return data
-    cells = as_cells(data.X, data.y, exposure=columns.exposure)
-    return Data(cells.X, cells.y, data.notes, cells.groups)
+        means = pd.DataFrame(scored).groupby("model", sort=False).mean()
+        print_scores(means.reindex(columns=_SHOWN).to_dict("index"))
 
 
 def _folds(
-    X: Any, columns: ColumnRoles, count: int, at_random: bool
+    X: pd.DataFrame, columns: ColumnRoles, count: int, at_random: bool
 ) -> tuple[str, Sequence[tuple[np.ndarray, np.ndarray]]]:
     """Return what folds consist of, and the rows to train on and to score for each."""
-    by, along, what = "random rows", list(X.columns), "rows"
-    if columns.time and not at_random:
-        by, along, what = "stretches of time", [columns.time], "times"
-    elif columns.space and not at_random:
-        by, along, what = "regions", list(columns.space), "places"
-    places = len(X) if what == "rows" else len(X[along].drop_duplicates())
-    if places < count:
-        raise ValueError(f"{places:,} {what} cannot be split into {count} folds: lower --cv.")
-    if what == "rows":
-        return by, list(KFold(count, shuffle=True, random_state=0).split(X))
-    return by, folds(X, "time" if columns.time else "space", along, count)
+    try:
+        if at_random or not (columns.time or columns.space):
+            return "random rows", list(KFold(count, shuffle=True, random_state=0).split(X))
+        if columns.time:
+            return "stretches of time", folds(X, "time", columns.time, count)
+        return "regions", folds(X, "space", columns.space, count)
+    except ValueError as error:  # there are too few
+        raise ValueError(f"{error} Lower --cv.") from None
 
 
 def _scores(

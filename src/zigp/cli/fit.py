@@ -1,23 +1,21 @@
 """`zigp fit`."""
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
+import jax
 import typer
 
 from zigp import load
-from zigp.cli.data import ColumnRoles, Data, read_data
-from zigp.cli.errors import using
+from zigp.cli.data import ColumnRoles, Data, open_if_large, read_data
 from zigp.cli.estimators import MODELS, grouped, new_estimator
+from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     ANY_DATA,
     Category,
     Config,
     Debug,
-    Device,
     Force,
     Inputs,
     OnDevice,
@@ -29,15 +27,12 @@ from zigp.cli.options import (
     default_of,
     given,
     options_of,
-    place,
     positive,
     typed_words,
     use_device,
     with_settings,
 )
-from zigp.cli.printing import tell
-from zigp.cli.processes import Process, joined
-from zigp.cli.streams import open_if_large
+from zigp.cli.processes import joined
 from zigp.data.grids import is_lattice
 from zigp.data.streams import Stream
 from zigp.data.tables import FileError, check_writable
@@ -45,8 +40,6 @@ from zigp.training import InterruptedFitError, hold_checkpoints
 
 _SCOPES = ("model", "training", "run")
 _LOOKED_AT = 1000  # first rows of a stream, which show the types of its columns
-
-ModelName = StrEnum("ModelName", ["zigp", "hurdle", "gp"])
 
 
 @with_settings(MODELS.values(), *_SCOPES)
@@ -61,9 +54,9 @@ def fit(
     inputs: Inputs = None,
     category: Category = None,
     model: Annotated[
-        ModelName,
+        Literal["zigp", "hurdle", "gp"],
         typer.Option(help="zigp; hurdle: zero or not, then the amount; gp: plain regression."),
-    ] = ModelName.zigp,
+    ] = "zigp",
     stream: Annotated[
         bool | None,
         typer.Option(help="Read Parquet or Zarr block by block (default: if large or remote)."),
@@ -77,7 +70,7 @@ def fit(
     coordinator: Annotated[str | None, typer.Option(help="Address of worker 0: a:1234.")] = None,
     num_processes: Annotated[int | None, typer.Option(help="Number of workers.", min=1)] = None,
     process_id: Annotated[int | None, typer.Option(help="Number of this worker.", min=0)] = None,
-    device: OnDevice = Device.auto,
+    device: OnDevice = "auto",
     from_: Annotated[Path | None, typer.Option("--from", help="Model to train further.")] = None,
     config: Config = None,
     write_config: Annotated[
@@ -93,21 +86,22 @@ def fit(
     """
     if write_config:
         typer.echo(as_toml(context))
-    with using(from_), joined(distributed, coordinator, num_processes, process_id) as process:
+    with using(from_), joined(distributed, coordinator, num_processes, process_id):
         use_device(device)
-        source, columns, typed = place(data), ColumnRoles.of(context.params), given(context)
-        replaced = _check_output(out, source, settings["resume"], force)
+        first = jax.process_index() == 0
+        columns, typed = ColumnRoles.of(context.params), given(context)
+        replaced = _check_output(out, data, settings["resume"], force)
         estimator = _estimator(model, columns, settings, from_, typed)
-        estimator.set_params(checkpoint=f"{out}.checkpoint", verbose=not quiet and process.first)
-        rows, streamed = _training_data(source, columns, estimator, from_, stream, process)
+        estimator.set_params(checkpoint=f"{out}.checkpoint", verbose=first and not quiet)
+        rows, streamed = _training_data(data, columns, estimator, from_, stream)
         _check_passes(estimator, passes, typed, streamed)
-        tell(*rows.notes, quiet=not process.first)
+        tell(*rows.notes, quiet=not first)
         if from_ is None:
             grouped(estimator, columns, rows)
         with hold_checkpoints(estimator.checkpoint, replace=replaced):
             stop = _train(estimator, rows, streamed, passes)
             estimator.set_origin(target, command=typed_words(), space=columns.space, time=time)
-            lines = _finish(estimator, out, stop) if process.first else []
+            lines = _finish(estimator, out, stop) if first else []
             if stop is not None:
                 tell(*lines)
                 raise stop.__cause__ or stop
@@ -118,9 +112,9 @@ def fit(
 # Before training
 
 
-def _check_output(out: str, source: Path | str, resume: bool, force: bool) -> bool:
+def _check_output(out: str, source: str, resume: bool, force: bool) -> bool:
     """Check that the model can be written, and return whether checkpoints are replaced."""
-    if isinstance(source, Path) and Path(out).resolve() == source.resolve():
+    if Path(out).resolve() == Path(source).resolve():
         raise FileError(f"--out {out} is the data: choose another name for the model.")
     check_writable(out, force or resume, endings=())
     folder = Path(f"{out}.checkpoint")
@@ -188,9 +182,11 @@ def _continued(
             f"{_flag(changed[0])} is not what {start} was fitted with, and a model that is trained "
             "further keeps its own settings: leave it out, or fit anew without --from."
         )
-    names = [setting.name for setting in options_of(MODELS.values(), "run").values()]
-    training = options_of(MODELS.values(), "training")
-    names += [setting.name for option, setting in training.items() if option in typed]
+    names = [
+        setting.name
+        for option, setting in options_of(MODELS.values(), "training", "run").items()
+        if option in typed or setting.metadata["scope"] == "run"
+    ]
     names += ["random_state"] * (estimator.random_state is None)  # checkpoints need a number
     return estimator.set_params(warm_start=True, **{name: settings[name] for name in names})
 
@@ -200,28 +196,24 @@ def _flag(option: str) -> str:
 
 
 def _training_data(
-    source: Path | str,
+    source: str,
     columns: ColumnRoles,
     estimator: Any,
     start: Path | None,
     stream: bool | None,
-    process: Process,
 ) -> tuple[Data, Stream | None]:
     """Read a file, or open it as a stream and read its first rows.
 
     A model that is trained further takes the columns that it was fitted with.
     """
-    names = [] if start is None else list(getattr(estimator, "feature_names_in_", ()))
+    table = getattr(estimator, "table_", None)
+    names = [] if table is None else list(table.columns)
     wanted = columns
-    if names:
-        levels = [] if estimator.table_ is None else [names[c] for c in estimator.table_.categories]
+    if table is not None:
+        levels = [names[c] for c in table.categories]
         wanted = ColumnRoles(columns.target, inputs=names, categories=levels)
-    streamed = open_if_large(source, wanted, stream, process)
-    if streamed is None:
-        if process.of > 1:
-            raise ValueError("Several workers divide a stream among them: add --stream.")
-        rows = read_data(source, columns, like=None if start is None else estimator)
-    else:
+    streamed = open_if_large(source, wanted, stream)
+    if streamed is not None:
         if not hasattr(estimator, "fit_stream"):
             raise FileError(
                 f"{source} would be read block by block, and a hurdle looks at all of its rows at "
@@ -229,18 +221,20 @@ def _training_data(
             )
         note = f"{source} has {streamed.rows:,} rows and is read block by block."
         rows = Data(*streamed.sample(_LOOKED_AT, 0), (note,), streamed.groups)
+    elif jax.process_count() > 1:
+        raise ValueError("Several workers divide a stream among them: add --stream.")
+    else:
+        rows = read_data(source, columns, like=None if start is None else estimator)
     if is_lattice(rows.X):
         return rows, streamed
     if len(rows.X) < 2:
         raise FileError(
             f"{source} has a single row with a {columns.target}: too few to learn from."
         )
-    if start is None:
-        return rows, streamed
-    have = list(rows.X.columns) if streamed is None else columns.named or names
-    if set(have) != set(names):
-        raise FileError(f"{start} was fitted with {', '.join(names)}, not with {', '.join(have)}.")
-    return replace(rows, X=rows.X[names]), streamed
+    if names and columns.named and set(columns.named) != set(names):
+        have = ", ".join(columns.named)
+        raise FileError(f"{start} was fitted with {', '.join(names)}, not with {have}.")
+    return rows, streamed
 
 
 def _check_passes(

@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from zigp.cli.errors import using
+from zigp import load
+from zigp.cli.messages import plain, using
 from zigp.cli.options import Debug
-from zigp.cli.printing import plain
+from zigp.estimators.persistence import read_header
 
 
 def info(
@@ -24,24 +25,15 @@ def info(
     Example: zigp info rain.zigp
     """
     with using(model):
-        found = _described(model)
-        text = json.dumps(found, indent=2, ensure_ascii=False) if as_json else None
-        lines = [text] if text else [*map(plain, _lines(str(model), found))]
-    typer.echo("\n".join(lines))
-
-
-def _described(path: Path) -> dict[str, Any]:
-    """Return the header of a model file, with what the model itself can tell."""
-    from zigp import load
-    from zigp.estimators.persistence import read_header
-
-    found = {key: value for key, value in read_header(path).items() if key != "content"}
-    model = load(path)
-    if hasattr(model, "likelihood_"):
-        found |= {"likelihood": model.likelihood_, "noise": model.noise_}
-    if units := getattr(model, "units_", {}):
-        found["target"] = list(units)
-    return found | {"looks_wrong": model.sanity()}
+        found = {key: value for key, value in read_header(model).items() if key != "content"}
+        fitted = load(model)
+        if hasattr(fitted, "likelihood_"):
+            found |= {"likelihood": fitted.likelihood_, "noise": fitted.noise_}
+        if units := getattr(fitted, "units_", {}):
+            found["target"] = list(units)
+        found["looks_wrong"] = fitted.sanity()
+        lines = [*map(plain, _lines(str(model), found))]
+    typer.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else "\n".join(lines))
 
 
 def _lines(path: str, found: Mapping[str, Any]) -> Iterator[str]:

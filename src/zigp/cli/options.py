@@ -1,7 +1,5 @@
 """Options that commands share, those of the estimators' settings, and files that hold options."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re
@@ -9,11 +7,10 @@ import sys
 import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import Field, fields
-from enum import StrEnum
 from functools import wraps
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -47,15 +44,6 @@ share = _within(0, 1, "strictly between 0 and 1")
 def listed(names: str | None) -> list[str]:
     """Return the names in a text with commas between them."""
     return [name.strip() for name in (names or "").split(",") if name.strip()]
-
-
-def place(typed: str) -> Path | str:
-    """Return a path, or an address as text, which a path would change.
-
-    >>> place("s3://bucket/rain")
-    's3://bucket/rain'
-    """
-    return typed if "://" in typed else Path(typed)
 
 
 _SIZE = re.compile(r"([^=]+)=\s*(\d+)\s*(?:,|$)")
@@ -141,8 +129,7 @@ def _parameter(name: str, setting: Field) -> inspect.Parameter:
     option, default = setting.metadata["option"], default_of(setting)
     kind = _reader(setting) if isinstance(_reader(setting), type) else str
     if choices := option.choices or setting.metadata["choices"]:
-        kind = StrEnum(name, list(choices))  # type: ignore[misc, no-redef]
-        default = kind(default)
+        kind = Literal[tuple(choices)]
     typed = typer.Option(
         default,
         f"--{name.replace('_', '-')}",
@@ -206,8 +193,8 @@ def as_toml(context: typer.Context) -> str:
 
 def given(context: typer.Context) -> set[str]:
     """Return the names of the options that were typed, or set in a file."""
-    sources = {name: context.get_parameter_source(name) for name in context.params}
-    return {name for name, source in sources.items() if source and source.name != "DEFAULT"}
+    source: Any = context.get_parameter_source
+    return {name for name in context.params if source(name).name != "DEFAULT"}
 
 
 def typed_words() -> list[str]:
@@ -218,17 +205,17 @@ def typed_words() -> list[str]:
 # ---------------------------------------------------------------------------------------------
 # Options of several commands
 
-Device = StrEnum("Device", ["auto", "cpu", "gpu"])
+Device = Literal["auto", "cpu", "gpu"]
 
 
 def use_device(device: Device) -> None:
     """Compute on the CPU or a GPU of this process from now on."""
-    if device == Device.auto:
+    if device == "auto":
         return
     import jax
 
     try:
-        jax.config.update("jax_default_device", jax.local_devices(backend=device.value)[0])
+        jax.config.update("jax_default_device", jax.local_devices(backend=device)[0])
     except RuntimeError:
         raise ValueError(
             "JAX finds no GPU here. Leave --device out, or install JAX for your GPU: "

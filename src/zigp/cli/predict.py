@@ -9,26 +9,21 @@ import pandas as pd
 import typer
 
 from zigp import load
-from zigp.cli.data import as_fitted, by_output, with_columns
-from zigp.cli.errors import using
+from zigp.cli.data import as_fitted, with_columns
+from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     ANY_DATA,
     Debug,
-    Device,
     Force,
     OnDevice,
     Quiet,
     finite,
-    place,
     share,
     use_device,
 )
-from zigp.cli.printing import tell
 from zigp.data.tables import (
     LATTICE_KINDS,
     LATTICES,
-    TABLES,
-    FileError,
     check_writable,
     locate,
     read,
@@ -56,7 +51,7 @@ def predict(
     ] = None,
     prefix: Annotated[str, typer.Option(help="Prefix of the names of new columns.")] = "",
     chunk_rows: Annotated[int, typer.Option(help="Rows in memory at once.", min=1)] = 50_000,
-    device: OnDevice = Device.auto,
+    device: OnDevice = "auto",
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -69,24 +64,26 @@ def predict(
     Example: zigp predict rain.zigp new.csv --out predicted.csv
     """
     use_device(device)
-    source, count = place(data), 0
+    count = 0
     with using(model):
         fitted = load(model)
-        if locate(source).kind in LATTICE_KINDS:
+        if locate(data).kind in LATTICE_KINDS:
             check_writable(out, force, endings=LATTICES)
-            answer = _lattice(fitted, source, level, below)
+            answer = _lattice(fitted, data, level, below)
             count = int(answer["mean"].size)
             names = {name: prefix + str(name) for name in answer}
             write_dataset(answer.rename(names), out, force)
         else:
-            check_writable(out, force, TABLES)
             with writing(out, force) as file:
-                for part in read_parts(source, chunk_rows):
-                    X = as_fitted(source, part, fitted)
+                for part in read_parts(data, chunk_rows):
+                    X = as_fitted(data, part, fitted)
                     columns = _columns(fitted, X, level, below)
-                    new = by_output({prefix + name: v for name, v in columns.items()}, fitted)
-                    _report_nonfinite(new)
-                    file.add(with_columns(source, part, X, new, out))
+                    new = {prefix + name: values for name, values in columns.items()}
+                    table = with_columns(data, part, X, new, fitted, out)
+                    added = table.iloc[:, part.shape[1] :].select_dtypes("float")
+                    for name, bad in (~np.isfinite(added)).sum().items():
+                        tell(f"Look at this: {bad:,} of {name} are not finite.", quiet=not bad)
+                    file.add(table)
                     count += len(part)
                     if count % chunk_rows == 0:
                         tell(f"{count:,} rows", quiet=quiet)
@@ -112,22 +109,13 @@ def _columns(
     return columns
 
 
-def _report_nonfinite(columns: dict[str, np.ndarray]) -> None:
-    for name, values in columns.items():
-        if values.dtype.kind == "f" and (bad := np.count_nonzero(~np.isfinite(values))):
-            tell(f"Look at this: {bad:,} of {name} are not finite.")
-
-
-def _lattice(model: Any, path: Path | str, level: float, below: float | None) -> Any:
+def _lattice(model: Any, path: str, level: float, below: float | None) -> Any:
     """Return predictions in every cell of a lattice, lazily where dask is installed."""
     if not hasattr(model, "predict_lattice"):
         raise ValueError("The model is a classifier, which predicts at the rows of a table.")
     target: Any = read(path, lazy=True)
-    if find_spec("dask"):  # in parts, whatever the chunks of the file
-        names, sizes = list(target.sizes), tuple(target.sizes.values())
-        if 0 in sizes:
-            empty = names[sizes.index(0)]
-            raise FileError(f"Dimension {empty!r} of {path} is empty: there are no places in it.")
-        target = target.chunk(dict(zip(names, block_shape(sizes, _CELLS), strict=True)))
+    sizes = tuple(target.sizes.values())
+    if find_spec("dask") and all(sizes):  # in parts, whatever the chunks of the file
+        target = target.chunk(dict(zip(target.sizes, block_shape(sizes, _CELLS), strict=True)))
     tail = 0.5 * (1.0 - level)
     return model.predict_lattice(target, (tail, 0.5, 1.0 - tail), below)

@@ -8,11 +8,10 @@ import typer
 
 from zigp import load
 from zigp.cli.data import ColumnRoles, read_data
-from zigp.cli.errors import using
+from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     DATA,
     Debug,
-    Device,
     Force,
     OnDevice,
     Quiet,
@@ -20,7 +19,6 @@ from zigp.cli.options import (
     typed_words,
     use_device,
 )
-from zigp.cli.printing import tell
 from zigp.data.tables import FileError, check_writable
 from zigp.report import Roles, write_report
 
@@ -39,7 +37,7 @@ def report(
     quick: Annotated[
         bool, typer.Option("--quick", help="Score on the training rows: nothing is fitted again.")
     ] = False,
-    device: OnDevice = Device.auto,
+    device: OnDevice = "auto",
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,

@@ -1,18 +1,18 @@
 """`zigp reproduce`."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from zigp.cli.options import Debug
 
-Experiment = StrEnum("Experiment", ["toy", "precipitation", "jura", "all"])
-
 
 def reproduce(
-    experiment: Annotated[Experiment, typer.Argument(help="Experiment of the paper.")],
+    experiment: Annotated[
+        Literal["toy", "precipitation", "jura", "all"],
+        typer.Argument(help="Experiment of the paper."),
+    ],
     out: Annotated[Path, typer.Option(help="Folder for tables, predictions and figures.")],
     data_dir: Annotated[
         Path | None,
@@ -41,7 +41,7 @@ def reproduce(
         raise ValueError(
             f"{out} already holds results. Choose another --out, or add --resume or --force."
         )
-    for record in run(experiment.value, data_dir, out, fast=fast, resume=resume):
+    for record in run(experiment, data_dir, out, fast=fast, resume=resume):
         typer.echo(f"{record.experiment}, means of {len(record.rows)} fits\n")
         typer.echo(f"{record.means().round(3).to_string(na_rep='')}\n")
     typer.echo(f"Results, predictions and figures: {out}")

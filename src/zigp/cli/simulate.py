@@ -7,10 +7,10 @@ import pandas as pd
 import typer
 
 from zigp import load
-from zigp.cli.data import as_fitted, by_output, with_columns
-from zigp.cli.errors import using
+from zigp.cli.data import as_fitted, with_columns
+from zigp.cli.messages import using
 from zigp.cli.options import Debug, Force
-from zigp.data.tables import TABLES, FileError, check_writable, read, writing
+from zigp.data.tables import FileError, read, writing
 from zigp.datasets import simulate_rain
 
 
@@ -35,14 +35,11 @@ def simulate(
     """
     if (model is None) != (data is None):
         raise ValueError("--model and --data go together: draw from the model at rows of the data.")
-    check_writable(out, force, TABLES)
-    if model is None or data is None:
-        table = simulate_rain(stations, hours, seed)
-    else:
-        with using(model):
-            table = _draws(model, data, out, draws, seed)
-    with writing(out, force) as file:
-        file.add(table)
+    with writing(out, force) as file, using(model):
+        if model is None or data is None:
+            file.add(simulate_rain(stations, hours, seed))
+        else:
+            file.add(_draws(model, data, out, draws, seed))
 
 
 def _draws(model: Path, data: Path, out: str, draws: int, seed: int) -> pd.DataFrame:
@@ -55,5 +52,5 @@ def _draws(model: Path, data: Path, out: str, draws: int, seed: int) -> pd.DataF
         raise FileError(f"{data} is a lattice: draws from a model need a table.")
     X = as_fitted(data, table, fitted)
     drawn = fitted.sample(X, draws, random_state=seed)
-    new = by_output({f"draw_{i + 1}": one for i, one in enumerate(drawn)}, fitted)
-    return with_columns(data, table, X, new, out)
+    new = {f"draw_{i + 1}": one for i, one in enumerate(drawn)}
+    return with_columns(data, table, X, new, fitted, out)

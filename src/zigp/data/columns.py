@@ -1,9 +1,7 @@
 """The types of columns of a table, and the numbers that a model reads from them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -59,7 +57,7 @@ class Table:
     columns: dict[str, Column]
 
     @classmethod
-    def of(cls, frame: pd.DataFrame) -> Table:
+    def of(cls, frame: pd.DataFrame) -> Self:
         """Return the columns of the rows that a model is fitted to."""
         _refuse_duplicates(frame)
         return cls({str(name): _column(str(name), frame[name]) for name in frame})
@@ -102,11 +100,10 @@ def _column(name: str, values: pd.Series) -> Column:
         return Column(kind, str(first), None if zone is None else str(zone))
     if dtype.kind == "c":
         raise ValueError(f"Column {name!r} holds complex numbers. Complex data not supported.")
+    if kind == "number":
+        return Column(kind)
     present = values.dropna()
-    objects = pd.api.types.is_object_dtype(dtype) and all(
-        isinstance(v, (int, float, np.number)) for v in present
-    )
-    if kind == "number" or objects:
+    if values.dtype.kind == "O" and all(isinstance(v, (int, float, np.number)) for v in present):
         return Column("number")
     what = "text" if all(isinstance(v, str) for v in present) else f"values of type {dtype}"
     raise ValueError(

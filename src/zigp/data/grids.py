@@ -1,7 +1,5 @@
 """Lattices held by xarray: their axes, and their cells as a table."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,10 +1,9 @@
 """Rows of inputs: their column groups, the lattice that they form, and their batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Self
 
 import numpy as np
 
@@ -42,7 +41,7 @@ class Inputs:
     def shape(self) -> tuple[int, ...]:
         return self.X.shape
 
-    def only(self, rows: np.ndarray) -> Inputs:
+    def only(self, rows: np.ndarray) -> "Inputs":
         """Return the rows of a mask."""
         if rows.all():
             return self
@@ -114,7 +113,7 @@ class Layout:
         exposure: int | str | None = None,
         categorical: tuple[int, ...] = (),
         split: bool = False,
-    ) -> Layout:
+    ) -> Self:
         """Resolve names to numbers, and check that each column is in exactly one group.
 
         Without groups all columns are together; with `split`, a column whose coordinates form a
@@ -129,8 +128,8 @@ class Layout:
         if column_groups is None:
             named = [str(c) for c in range(D)] if feature_names is None else feature_names
             found = _lattice_groups(inputs, used, pair) if split else None
-            column_groups = {",".join(named[c] for c in group): group for group in found or ()}
-            column_groups = column_groups or {"all": used}
+            split_groups = {",".join(named[c] for c in group): group for group in found or ()}
+            column_groups = split_groups or {"all": used}
         if not isinstance(column_groups, Mapping):
             column_groups = {str(i): group for i, group in enumerate(column_groups)}
         groups = tuple(
@@ -147,7 +146,13 @@ class Layout:
                 raise ValueError(
                     "latlon must name two columns, latitude then longitude, of one column group."
                 )
-            _check_degrees(X, *pair)
+            north, east = np.abs(X[:, pair]).max(axis=0)
+            if north > 90 or east > 360:
+                raise ValueError(
+                    f"latlon names columns {pair[0]} and {pair[1]}, whose values reach {north:g} "
+                    f"and {east:g}: latitude must lie within ±90 degrees and longitude within "
+                    "±360. Are they in another order or unit?"
+                )
         centre = X.mean(axis=0)
         centre[[*pair, *categorical, *aside]] = 0.0
         on_earth = (pair[0], pair[1]) if pair else None
@@ -236,13 +241,3 @@ def refuse_too_large(name: str, values: np.ndarray, dtype: str = "float64") -> N
     """Raise an error where the square of a number exceeds the range of the dtype."""
     if (most := float(np.abs(values).max(initial=0.0))) > _LARGEST[dtype]:
         raise ValueError(f"{name} reaches {most:g}, too large to be squared: use a larger unit.")
-
-
-def _check_degrees(X: np.ndarray, lat: int, lon: int) -> None:
-    north, east = np.abs(X[:, [lat, lon]]).max(axis=0)
-    if north > 90 or east > 360:
-        raise ValueError(
-            f"latlon names columns {lat} and {lon}, whose values reach {north:g} and {east:g}: "
-            "latitude must lie within ±90 degrees and longitude within ±360. Are they in another "
-            "order or unit?"
-        )

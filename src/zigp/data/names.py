@@ -1,7 +1,5 @@
 """Columns that hold places or times, by their names."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 _LATITUDES = ("lat", "latitude")

@@ -4,63 +4,54 @@ A loader looks in the given folder or in $ZIGP_DATA. Without either it downloads
 verifies its checksum and keeps it in the user's cache.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    import pandas as pd
+import pandas as pd
+import pooch
+from scipy.io import loadmat
 
 
 @dataclass(frozen=True)
 class Original:
     """A file as its authors published it."""
 
-    repository: str
-    path: str
+    address: str
     sha256: str
-    host: str = "https://raw.githubusercontent.com"
 
     @property
     def name(self) -> str:
-        return self.path.rsplit("/", 1)[-1]
-
-    @property
-    def address(self) -> str:
-        return f"{self.host}/{self.repository}/{self.path}"
+        return self.address.rsplit("/", 1)[-1]
 
 
-_ZERO_INFLATED = (
-    "hegdepashupati/zero-inflated-gp/fbf0199410f312546bcaa4b143655d909627a9d2"  # at this commit
+_ZERO_INFLATED = (  # at this commit
+    "https://raw.githubusercontent.com/hegdepashupati/zero-inflated-gp/"
+    "fbf0199410f312546bcaa4b143655d909627a9d2/data"
 )
-_NETWORKS = "hegdepashupati/gprn-svi/d1ce57221386975af87740db2c97734602bdf34c"
-
+_NETWORKS = (
+    "https://raw.githubusercontent.com/hegdepashupati/gprn-svi/"
+    "d1ce57221386975af87740db2c97734602bdf34c/data"
+)
 PRECIPITATION = Original(
-    _ZERO_INFLATED,
-    "data/pptr.pickle",
+    f"{_ZERO_INFLATED}/pptr.pickle",
     "5dc4e3775f9cd2ebfeb1a93c670c4b20080fb3d5c6083d254163b54acd0d3d13",
 )
 TOY = Original(
-    _ZERO_INFLATED,
-    "data/toydata.mat",
+    f"{_ZERO_INFLATED}/toydata.mat",
     "b88e8826ace319ac82f03a2b9d64101a598f8385587a2fa6dc534201f7740948",
 )
 JURA = {
     "train": Original(
-        _NETWORKS,
-        "data/train.csv",
+        f"{_NETWORKS}/train.csv",
         "c3c504369e9c45c1f6d01a835c7da463ee149c92c68e0f6f6b6d6ac153806f4d",
     ),
     "test": Original(
-        _NETWORKS,
-        "data/test.csv",
+        f"{_NETWORKS}/test.csv",
         "9d4cfdcffb1716e232fb07c9d4f600ed9a185ec6cd770eb56b57b14246912ec4",
     ),
 }
@@ -133,8 +124,6 @@ def load_jura(data_dir: Folder = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     >>> [len(part) for part in load_jura()]
     [259, 100]
     """
-    import pandas as pd
-
     columns = ["x", "y", "cd", "ni", "zn"]
     train, test = (
         _load(data_dir, (f"jura_{part}.csv",), columns, original, pd.read_csv)
@@ -151,8 +140,6 @@ def _load(
     read: Callable[[Path], pd.DataFrame],
 ) -> pd.DataFrame:
     """Read a table by one of its names in the folder, or its original from there or a download."""
-    import pandas as pd
-
     folder = data_dir or os.environ.get("ZIGP_DATA")
     if folder is None:
         return read(_fetched(original))
@@ -164,7 +151,12 @@ def _load(
                 raise ValueError(f"{path} has no column {', '.join(missing)}; it has {found}.")
             return table
     if (path := Path(folder) / original.name).is_file():
-        return read(_verified(path, original))
+        if pooch.file_hash(str(path)) != original.sha256:
+            raise ValueError(
+                f"{path} is not the file that its authors published: its SHA-256 checksum differs "
+                f"from {original.sha256}. Delete it and fetch it again."
+            )
+        return read(path)
     raise FileNotFoundError(
         f"{folder} holds none of {', '.join((*names, original.name))}. Choose another data folder, "
         f"or none at all to download {original.name}."
@@ -173,8 +165,6 @@ def _load(
 
 def _fetched(original: Original, cache: Folder = None) -> Path:
     """Return the path of the original in the user's cache, downloaded if necessary."""
-    import pooch
-
     try:
         path = pooch.retrieve(
             original.address,
@@ -190,34 +180,26 @@ def _fetched(original: Original, cache: Folder = None) -> Path:
     return Path(path)
 
 
-def _verified(path: Path, original: Original) -> Path:
-    import pooch
-
-    if pooch.file_hash(str(path)) != original.sha256:
-        raise ValueError(
-            f"{path} is not the file that its authors published: its SHA-256 checksum differs from "
-            f"{original.sha256}. Delete it and fetch it again."
-        )
-    return path
+_ARRAYS = (
+    ("numpy._core.multiarray", "_reconstruct"),
+    ("numpy", "ndarray"),
+    ("numpy", "dtype"),
+)
 
 
 class _ArraysOnly(pickle.Unpickler):
     """An unpickler of NumPy arrays in plain containers, which runs nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        modules = ("numpy.core.multiarray", "numpy._core.multiarray")
-        if module in modules and name == "_reconstruct":
-            return np._core.multiarray._reconstruct  # type: ignore[attr-defined]
-        if module == "numpy" and name in ("ndarray", "dtype"):
-            return getattr(np, name)
-        raise pickle.UnpicklingError(
-            f"The file refers to {module}.{name}, which no array needs, and is not loaded."
-        )
+        module = module.replace("numpy.core.", "numpy._core.")  # its name in older versions
+        if (module, name) not in _ARRAYS:
+            raise pickle.UnpicklingError(
+                f"The file refers to {module}.{name}, which no array needs, and is not loaded."
+            )
+        return super().find_class(module, name)
 
 
 def _read_precipitation(path: Path) -> pd.DataFrame:
-    import pandas as pd
-
     with path.open("rb") as file:
         parts = _ArraysOnly(file, encoding="latin1").load()
     X = np.concatenate([parts["Xtrain"], parts["Xtest"]])
@@ -227,8 +209,5 @@ def _read_precipitation(path: Path) -> pd.DataFrame:
 
 
 def _read_toy(path: Path) -> pd.DataFrame:
-    import pandas as pd
-    from scipy.io import loadmat
-
     parts = loadmat(path)
     return pd.DataFrame({name: np.ravel(parts[name]) for name in ("x", "y", "f")})

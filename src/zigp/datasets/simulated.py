@@ -1,14 +1,8 @@
 """Simulated rain, which is not a draw from any model of this package."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
+import pandas as pd
+import xarray as xr
 
 _KM_PER_DEGREE = 111.2
 
@@ -40,8 +34,6 @@ def simulate_rain(n_stations: int = 40, n_hours: int = 240, seed: int = 2018) ->
     >>> list(simulate_rain(n_stations=5, n_hours=48))
     ['lat', 'lon', 'hour', 'rain_mm']
     """
-    import pandas as pd
-
     rng = np.random.default_rng(seed)
     lat = np.round(rng.uniform(60.0, 68.0, n_stations), 3)
     lon = np.round(rng.uniform(21.0, 29.0, n_stations), 3)
@@ -81,9 +73,6 @@ def simulate_rain_grid(
     >>> dict(simulate_rain_grid(n_hours=24, n_lat=6, n_lon=8).sizes)
     {'time': 24, 'lat': 6, 'lon': 8}
     """
-    import pandas as pd
-    import xarray as xr
-
     rng = np.random.default_rng(seed)
     lat, lon = np.linspace(60.0, 68.0, n_lat), np.linspace(21.0, 29.0, n_lon)
     north, east = (axis.ravel() for axis in np.meshgrid(lat, lon, indexing="ij"))

@@ -1,5 +1,6 @@
 """Checks of a fitted model, and scores of its predictions."""
 
+from zigp.diagnostics.scores import best_threshold
 from zigp.diagnostics.validation import (
     ZeroCount,
     coverage,
@@ -12,6 +13,7 @@ from zigp.diagnostics.validation import (
 
 __all__ = [
     "ZeroCount",
+    "best_threshold",
     "coverage",
     "cross_check",
     "folds",

@@ -1,7 +1,5 @@
 """Signs of trouble in a fitted model, as sentences that say what to do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import jax.numpy as jnp
@@ -10,7 +8,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist
 from scipy.special import ndtr
 
-from zigp.gp.batch import Rows
+from zigp.gp.batch import Lattice
 from zigp.gp.kernels import Stationary
 from zigp.gp.latent import LatentGP
 from zigp.models.likelihoods import Gated, Gaussian, HurdleLognormal
@@ -95,9 +93,7 @@ def _outliers(reach: float) -> Iterator[str]:
 
 def _latent(name: str, latent: LatentGP, names: list[str]) -> Iterator[str]:
     for kernel, group, Z in zip(latent.kernels, latent.columns, latent.Z, strict=True):
-        places = np.asarray(
-            Z, float
-        )  # whose squares are numbers, also where those of float32 are not
+        places = np.asarray(Z, float)  # the squares of large float32 numbers overflow
         yield from _collapsed(name, places)
         for part, columns in kernel.leaves(tuple(range(len(group)))):
             if not isinstance(part, Stationary):
@@ -105,9 +101,8 @@ def _latent(name: str, latent: LatentGP, names: list[str]) -> Iterator[str]:
             here = places[:, columns]
             if part.metric == "chordal":  # kilometres on the ground, north and east
                 here = _KM_PER_DEGREE * here * [1.0, np.cos(np.deg2rad(here[:, 0].mean()))]
-            lengths = np.asarray(part.lengthscale)
             called = [names[group[c]] for c in columns]
-            yield from _lengths(name, lengths, here, called)
+            yield from _lengths(name, np.asarray(part.lengthscale), here, called)
 
 
 def _lengths(
@@ -148,13 +143,7 @@ def _collapsed(latent: str, places: np.ndarray) -> Iterator[str]:
 
 def _gate(name: str, latent: LatentGP) -> Iterator[str]:
     """Report a gate that is open, or shut, at all inducing inputs."""
-    sizes = [len(z) for z in latent.Z]
-    pick = np.unique(np.linspace(0, np.prod(sizes) - 1, _MOST_PLACES).astype(int))
-    cells = np.unravel_index(pick, sizes)
-    X = np.zeros((len(pick), 1 + max(c for group in latent.columns for c in group)))
-    for cell, group, Z in zip(cells, latent.columns, latent.Z, strict=True):
-        X[:, list(group)] = np.asarray(Z)[cell]
-    g = latent.marginal(Rows(jnp.asarray(X)))
+    g = latent.marginal(Lattice(latent.Z, latent.columns))
     on = ndtr(np.asarray(g.mean / jnp.sqrt(1.0 + g.var)))
     if on.min() > 1.0 - _NEVER:
         yield f"The gate {name} is open everywhere: the signal is never switched off."

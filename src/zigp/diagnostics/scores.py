@@ -1,11 +1,10 @@
 """Scores of predictions of zero-inflated data: amounts, zero or not, and whole distributions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np
 from scipy.stats import kstest
+from sklearn.metrics import f1_score, precision_score, recall_score
 
 _CRPS_NODES = 24  # of a Gauss–Legendre rule, on either side of the observation
 
@@ -28,8 +27,6 @@ def errors(y: np.ndarray, mean: np.ndarray) -> dict[str, float]:
 
 def class_scores(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
     """Return F1, accuracy, precision and recall of a binary prediction."""
-    from sklearn.metrics import f1_score, precision_score, recall_score  # slow to import
-
     return {
         "f1": float(f1_score(truth, guess, zero_division=0.0)),
         "accuracy": float(np.mean(truth == guess)),
@@ -39,9 +36,27 @@ def class_scores(truth: np.ndarray, guess: np.ndarray) -> dict[str, float]:
 
 
 def best_threshold(truth: np.ndarray, score: np.ndarray, cost_ratio: float | None = None) -> float:
-    """Return the best threshold of a score for predicting True: by F1, or by cost.
+    """Return the threshold of a score from which predicting True is best.
 
-    `cost_ratio` is the cost of a missed True, in false alarms.
+    Parameters
+    ----------
+    truth : ndarray of bool
+        Whether each observation is one to predict, such as a non-zero one.
+    score : ndarray
+        Score of each observation, such as its predicted amount.
+    cost_ratio : float, optional
+        The cost of missing a True, in false alarms. The threshold then has the least cost on these
+        observations; without it, the largest F1.
+
+    Returns
+    -------
+    float
+        The threshold. A score that reaches it predicts True.
+
+    Examples
+    --------
+    >>> best_threshold(np.array([False, False, True]), np.array([0.1, 0.4, 2.5]))
+    2.5
     """
     if cost_ratio is not None and not cost_ratio > 0:
         raise ValueError(f"cost_ratio must be positive, not {cost_ratio!r}.")
@@ -58,13 +73,6 @@ def best_threshold(truth: np.ndarray, score: np.ndarray, cost_ratio: float | Non
             return float(np.nextafter(ranked[0], np.inf))  # never predicting True costs least
     best = np.flatnonzero(last)[np.argmax(value[last])]
     return float(ranked[best])
-
-
-def auprc(truth: np.ndarray, prob_on: np.ndarray) -> float:
-    """Return the area under the precision-recall curve, as average precision."""
-    from sklearn.metrics import average_precision_score
-
-    return float(average_precision_score(truth, prob_on))
 
 
 # A value recorded to a resolution stands for the cell that it was rounded from, so that densities
@@ -90,18 +98,6 @@ def pit(
 def distance_from_uniform(values: np.ndarray) -> float:
     """Return the largest difference of the values' distribution from the uniform one, 0 to 1."""
     return float(kstest(values, "uniform").statistic)
-
-
-# Coverage and CRPS are those of the distribution clipped at zero: the probability below zero counts
-# as zero.
-
-
-def covered(y: np.ndarray, below: Callable[[np.ndarray], np.ndarray], level: float) -> np.ndarray:
-    """Return which observations lie in the central interval of the given probability."""
-    tail = 0.5 * (1.0 - level)
-    p = below(y)
-    # An observation of zero is the lowest there is, so nothing lies below it.
-    return (p >= tail) & ((p <= 1.0 - tail) | (y <= 0))
 
 
 def crps(

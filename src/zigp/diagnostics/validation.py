@@ -4,33 +4,28 @@ Everything here asks an estimator only what any user can ask it. Rows whose obse
 (NaN) are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 from sklearn.model_selection import (
     BaseCrossValidator,
-    GroupKFold,
     KFold,
     LeaveOneGroupOut,
+    LeaveOneOut,
     TimeSeriesSplit,
 )
+from sklearn.preprocessing import scale
 from sklearn.utils import _safe_indexing
 
-from zigp.data.columns import Table
 from zigp.data.layout import column_index, listed
 from zigp.diagnostics import scores
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-_LEVELS = (0.5, 0.8, 0.9, 0.95)
 
 
 @dataclass(frozen=True)
@@ -115,7 +110,7 @@ def zero_count(
 
 
 def coverage(
-    model: Any, X: ArrayLike, y: ArrayLike, levels: Sequence[float] = _LEVELS
+    model: Any, X: ArrayLike, y: ArrayLike, levels: Sequence[float] = (0.5, 0.8, 0.9, 0.95)
 ) -> pd.DataFrame:
     """Return the share of observations inside central intervals.
 
@@ -141,8 +136,6 @@ def coverage(
     >>> coverage(model, X, y, levels=[0.5, 0.9]).shape
     (2, 2)
     """
-    import pandas as pd
-
     X, values = _observed(X, y)
     table = {}
     for level in levels:
@@ -181,8 +174,6 @@ def reliability(
     >>> reliability(model, X, y, tol=0.1)["rows"].sum()
     np.int64(60)
     """
-    import pandas as pd
-
     X, values = _observed(X, y)
     p = 1.0 - model.prob_zero(X, tol)
     part = np.minimum((p * bins).astype(int), bins - 1)
@@ -221,34 +212,44 @@ def score_table(
     True
     """
     X, values = _observed(X, y)
-    mean, sd = model.predict(X, return_std=True)
-    positive, far = bool(np.all(values >= 0)), 12.0 * sd
-    reach = np.maximum(values, mean) + far
-
-    def below(t: np.ndarray) -> np.ndarray:
-        return model.prob_below(X, t)
-
-    if getattr(model, "likelihood_", "") in ("zip", "zinb"):
-        crps = scores.crps_counts(values, below, reach)
-    else:
-        lowest = 0.0 if positive else np.minimum(values, mean) - far
-        crps = scores.crps(values, below, reach, lowest)
-    amount = np.clip(mean, 0.0, None) if positive else mean
-    table = scores.errors(values, amount) | {
-        "bias": float(np.mean(amount - values)),
-        "crps": float(np.mean(crps)),
-        "coverage90": float(coverage(model, X, values, (0.9,))["covered"].iloc[0]),
-    }
+    rows = row_scores(model, X, values, resolution)
+    amount = np.clip(rows["mean"], 0.0, None) if np.all(values >= 0) else rows["mean"]
     tol = 0.5 * resolution if resolution else 0.0
     on = np.abs(values) > tol
+    table = scores.errors(values, amount) | {
+        "bias": float(np.mean(amount - values)),
+        "crps": float(np.mean(rows["crps"])),
+        "coverage90": float(coverage(model, X, values, (0.9,))["covered"].iloc[0]),
+    }
     if resolution:
-        cells = scores.log_score(values, lambda a, b: model.log_prob_between(X, a, b), resolution)
-        u = scores.pit(values, below, resolution)
         table |= scores.class_scores(on, np.abs(amount) >= resolution)
-        table |= {"nlpd": float(np.mean(cells)), "pit_distance": scores.distance_from_uniform(u)}
+        table["nlpd"] = float(np.mean(rows["nlpd"]))
+        table["pit_distance"] = scores.distance_from_uniform(rows["pit"])
     with suppress(ValueError):  # without a resolution only an atom has a probability
         table["brier"] = float(np.mean((1.0 - model.prob_zero(X, tol) - on) ** 2))
     return table
+
+
+def row_scores(
+    model: Any, X: Any, y: np.ndarray, resolution: float | None = None
+) -> dict[str, np.ndarray]:
+    """Return mean, standard deviation and CRPS of each row; with a resolution also −log P and PIT.
+
+    If no observation is negative, the CRPS is that of the distribution clipped at zero.
+    """
+    mean, sd = model.predict(X, return_std=True)
+    below, far = partial(model.prob_below, X), 12.0 * sd
+    reach = np.maximum(y, mean) + far
+    if getattr(model, "likelihood_", "") in ("zip", "zinb"):
+        crps = scores.crps_counts(y, below, reach)
+    else:
+        lowest = 0.0 if np.all(y >= 0) else np.minimum(y, mean) - far
+        crps = scores.crps(y, below, reach, lowest)
+    rows = {"mean": mean, "sd": sd, "crps": crps}
+    if resolution:
+        rows["nlpd"] = scores.log_score(y, partial(model.log_prob_between, X), resolution)
+        rows["pit"] = scores.pit(y, below, resolution)
+    return rows
 
 
 def _observed(X: Any, y: ArrayLike) -> tuple[Any, np.ndarray]:
@@ -297,37 +298,34 @@ def folds(
     >>> [len(test) for train, test in folds(X, by="time", columns=0, n_splits=3)]
     [20, 20, 20]
     """
-    if by not in ("time", "future", "space", "site"):
-        raise ValueError(f"by must be 'time', 'future', 'space' or 'site', not {by!r}.")
     if n_splits is None and by != "site":
         raise ValueError("n_splits=None, one at a time, is for by='site'.")
-    where = _coordinates(X, columns)
-    rows = np.arange(len(where))
-    if by == "future":
-        times = np.unique(where[:, 0])
-        return [
-            (rows[np.isin(where[:, 0], times[before])], rows[np.isin(where[:, 0], times[after])])
-            for before, after in TimeSeriesSplit(n_splits).split(times)
-        ]
-    places, label = np.unique(where, axis=0, return_inverse=True)
-    label = label.reshape(-1)
-    if n_splits is None:
-        return list(LeaveOneGroupOut().split(rows, groups=label))
-    if by == "site":
-        shuffled = GroupKFold(n_splits, shuffle=True, random_state=random_state)
-        return list(shuffled.split(rows, groups=label))
-    if len(places) < n_splits:
-        raise ValueError(f"There are {len(places)} {by}s, too few for n_splits={n_splits}.")
-    if by == "time":
-        stretch = np.array_split(np.arange(len(places)), n_splits)
-        group = np.repeat(np.arange(n_splits), [len(part) for part in stretch])
-    else:
-        from sklearn.cluster import KMeans
+    places, label = np.unique(_coordinates(X, columns), axis=0, return_inverse=True)
+    if n_splits is not None and len(places) < n_splits:
+        what = "times" if by in ("time", "future") else "places"
+        raise ValueError(f"There are {len(places)} {what}, too few for n_splits={n_splits}.")
+    splitter: Any
+    region = None
+    match by:
+        case "time":
+            splitter = KFold(n_splits)
+        case "future":
+            splitter = TimeSeriesSplit(n_splits)
+        case "space":
+            from sklearn.cluster import KMeans
 
-        unit = places.std(axis=0)
-        scaled = places / np.where(unit > 0, unit, 1.0)
-        group = KMeans(n_splits, n_init=10, random_state=random_state).fit_predict(scaled)
-    return list(LeaveOneGroupOut().split(rows, groups=group[label]))
+            kmeans = KMeans(n_splits, n_init=10, random_state=random_state)
+            splitter, region = LeaveOneGroupOut(), kmeans.fit_predict(scale(places))
+        case "site" if n_splits is None:
+            splitter = LeaveOneOut()
+        case "site":
+            splitter = KFold(n_splits, shuffle=True, random_state=random_state)
+        case _:
+            raise ValueError(f"by must be 'time', 'future', 'space' or 'site', not {by!r}.")
+    return [
+        (np.flatnonzero(np.isin(label, train)), np.flatnonzero(np.isin(label, test)))
+        for train, test in splitter.split(places, groups=region)
+    ]
 
 
 def cross_check(
@@ -366,8 +364,6 @@ def cross_check(
     >>> len(cross_check(short, X, y, cv=2))
     2
     """
-    import pandas as pd
-
     values = np.asarray(y, float)
     if isinstance(cv, int):
         cv = KFold(cv, shuffle=True, random_state=0)
@@ -380,13 +376,14 @@ def cross_check(
 
 
 def _coordinates(X: Any, columns: str | int | Sequence[str | int]) -> np.ndarray:
-    """Return some columns as numbers: times in hours, other values that name a site by a code."""
-    import pandas as pd
+    """Return some columns as numbers: times and names by their order."""
+    table = pd.DataFrame(X if hasattr(X, "columns") else np.asarray(X))
+    names = getattr(X, "columns", None)
+    chosen = table.iloc[:, [column_index(c, table.shape[1], names) for c in listed(columns)]]
+    return chosen.apply(_ranks).to_numpy(float)
 
-    table = X if hasattr(X, "columns") else pd.DataFrame(np.asarray(X))
-    names = list(table.columns) if table is X else None
-    places = [column_index(c, table.shape[1], names) for c in listed(columns)]
-    chosen = table.iloc[:, places].copy()
-    for name in chosen.select_dtypes(["object", "string", "category"]):
-        chosen[name] = pd.factorize(chosen[name], sort=True)[0]
-    return Table.of(chosen).numbers(chosen).to_numpy(float)
+
+def _ranks(values: pd.Series) -> pd.Series:
+    if pd.api.types.is_numeric_dtype(values):
+        return values
+    return pd.Series(pd.factorize(values, sort=True)[0], index=values.index)

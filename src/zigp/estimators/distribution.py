@@ -1,7 +1,5 @@
 """The predictive distribution of new observations, in the units of y."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
@@ -11,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
-from zigp.estimators.outputs import OutputScale
+from zigp.estimators.families import OutputScale
 from zigp.models import predictions
 from zigp.models.likelihoods import LogAmounts
 from zigp.models.predictions import Predictions, Question
@@ -46,6 +44,8 @@ class PredictiveDistribution(ABC):
 
     parts: ClassVar[tuple[str, ...]] = ("response",)
     has_atom: bool = False
+    shape: tuple[int, ...]  # rows, and outputs if there are several
+    if_on: "PredictiveDistribution"  # of an observation whose signal is fully on
 
     @property
     def point(self) -> np.ndarray:
@@ -62,12 +62,7 @@ class PredictiveDistribution(ABC):
         """The standard deviation of an observation, noise included."""
 
     @property
-    @abstractmethod
-    def shape(self) -> tuple[int, ...]:
-        """Rows, and outputs if there are several."""
-
-    @property
-    def prob_on(self) -> np.ndarray | None:
+    def prob_on(self) -> Any:
         """The support E[Φ(g)] at each row, None if the model has no gate."""
         return None
 
@@ -136,46 +131,58 @@ class PredictiveDistribution(ABC):
 
 
 class ModelDistribution(PredictiveDistribution):
-    """The predictive distribution of a single model."""
+    """The predictive distribution of a single model.
 
-    def __init__(self, made: Predictions, scale: OutputScale) -> None:
-        self._predictions, self._scale = made, scale
+    `outputs` is their number, None where y had one dimension. With `median`, `point` is the median
+    where outputs were transformed.
+    """
+
+    def __init__(
+        self,
+        made: Predictions,
+        scale: OutputScale,
+        outputs: int | None = None,
+        *,
+        median: bool = False,
+    ) -> None:
+        self._predictions, self._scale, self._median = made, scale, median
+        self.shape = (made.rows,) if outputs is None else (made.rows, outputs)
         self.has_atom = isinstance(made.likelihood, LogAmounts)
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        return (self._predictions.rows,)
+    def point(self) -> np.ndarray:
+        return self._moments["median"] if self._median and self._scale.transform else self.mean
 
     @property
     def mean(self) -> np.ndarray:
-        return self._moments[0]
+        return self._moments["mean"]
 
     @property
     def sd(self) -> np.ndarray:
-        return self._moments[1]
+        return self._moments["sd"]
 
     @cached_property
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        return self._moments_of(self._predictions)
-
-    def _moments_of(self, made: Predictions) -> tuple[np.ndarray, np.ndarray]:
-        out = self._ask(predictions.moments, made=made)
-        return self._scale.to_user(out["mean"]), self._scale.scale * out["sd"].T
+    def _moments(self) -> dict[str, np.ndarray]:
+        """Mean and standard deviation, and the median of outputs that were transformed."""
+        scale = self._scale
+        if scale.transform is None:
+            out = self._ask(predictions.moments)
+            return {"mean": scale.to_user(out["mean"]), "sd": scale.scale * out["sd"]}
+        units = (np.reshape(v, (-1, 1)) for v in (scale.offset, scale.scale))
+        out = self._ask(predictions.back_transformed, *units)
+        return {k: v if k == "sd" else v + scale.lowest for k, v in out.items()}
 
     def cdf(self, thresholds: np.ndarray) -> np.ndarray:
         scaled = self._scale.to_model(thresholds)
         lines = scaled.reshape(len(scaled), -1).T if len(self.shape) == 1 else scaled.T[None]
-        return self._ask(predictions.cdf, along=[lines])["p"].T.reshape(thresholds.shape)
+        return self._ask(predictions.cdf, along=[lines], shape=thresholds.shape)["p"]
 
     def log_between(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         ends = [self._scale.to_model(end).T for end in (low, high)]
-        return self._ask(predictions.log_between, along=ends)["p"].T
+        return self._ask(predictions.log_between, along=ends)["p"]
 
     def quantile(self, p: float, of: str = "response") -> np.ndarray:
-        return self._quantile_of(self._predictions, p)
-
-    def _quantile_of(self, made: Predictions, p: float) -> np.ndarray:
-        return self._scale.to_user(self._ask(predictions.quantile, np.asarray(p), made=made)["t"])
+        return self._scale.to_user(self._ask(predictions.quantile, np.asarray(p))["t"])
 
     @entry_point
     def _ask(
@@ -183,16 +190,21 @@ class ModelDistribution(PredictiveDistribution):
         question: Question,
         *args: np.ndarray,
         along: Sequence[np.ndarray] = (),
-        made: Predictions | None = None,
+        shape: tuple[int, ...] | None = None,
     ) -> dict[str, np.ndarray]:
-        """Return the answers to a question, in the model's units, with rows along the last axis."""
-        return (made or self._predictions).ask(question, *args, along=along)
+        """Return the answers to a question in the model's units, in the shape of `mean`."""
+        out = self._predictions.ask(question, *args, along=along)
+        return {name: values.T.reshape(shape or self.shape) for name, values in out.items()}
 
 
 class ZeroInflatedDistribution(ModelDistribution):
     """The predictive distribution of a zero-inflated GP, and of the parts it is made of."""
 
     parts: ClassVar = ("response", "if_on", "latent", "gate")
+
+    def __init__(self, made: Predictions, scale: OutputScale) -> None:
+        super().__init__(made, scale)
+        self.if_on = ModelDistribution(made.with_open_gate(), scale)
 
     @cached_property
     def components(self) -> dict[str, np.ndarray]:
@@ -205,60 +217,14 @@ class ZeroInflatedDistribution(ModelDistribution):
     def prob_on(self) -> np.ndarray:
         return self.components["gate"]
 
-    def moments_if_on(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and standard deviation of an observation whose signal is fully on."""
-        return self._moments_of(self._predictions.with_open_gate())
-
     def quantile(self, p: float, of: str = "response") -> np.ndarray:
-        if of == "if_on":
-            return self._quantile_of(self._predictions.with_open_gate(), p)
         if of == "response":
-            return self._quantile_of(self._predictions, p)
+            return super().quantile(p)
+        if of == "if_on":
+            return self.if_on.quantile(p)
         latent = self._predictions.marginals["f" if of == "latent" else "g"]
         value = latent.mean + ndtri(p) * np.sqrt(latent.var)
         return self._scale.to_user(value) if of == "latent" else ndtr(value)
-
-
-class NetworkDistribution(ModelDistribution):
-    """The predictive distribution of a network's outputs.
-
-    `outputs` is None where y had one dimension, and `median` makes `point` the median where outputs
-    were transformed.
-    """
-
-    def __init__(
-        self, made: Predictions, scale: OutputScale, outputs: int | None, *, median: bool
-    ) -> None:
-        super().__init__(made, scale)
-        self._outputs, self._median = outputs, median
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        rows = super().shape
-        return rows if self._outputs is None else (*rows, self._outputs)
-
-    @property
-    def point(self) -> np.ndarray:
-        transformed = self._scale.transform is not None
-        return self._back_transformed["median"] if transformed and self._median else self.mean
-
-    @cached_property
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        if self._scale.transform is None:
-            return self._moments_of(self._predictions)
-        return self._back_transformed["mean"], self._back_transformed["sd"]
-
-    @cached_property
-    def _back_transformed(self) -> dict[str, np.ndarray]:
-        """Mean, median and standard deviation of outputs that were transformed."""
-        units = (np.reshape(v, (-1, 1)) for v in (self._scale.offset, self._scale.scale))
-        out = self._ask(predictions.back_transformed, *units)
-        lowest = self._scale.lowest
-        return {name: v.T if name == "sd" else v.T + lowest for name, v in out.items()}
-
-    def _ask(self, *args: Any, **kwargs: Any) -> dict[str, np.ndarray]:
-        out = super()._ask(*args, **kwargs)
-        return {k: v[..., 0, :] for k, v in out.items()} if self._outputs is None else out
 
 
 class HurdleDistribution(PredictiveDistribution):
@@ -272,11 +238,7 @@ class HurdleDistribution(PredictiveDistribution):
         self._p, self._amount, self._sd = (
             np.asarray(part, np.float64) for part in (p, amounts.mean, amounts.sd)
         )
-        self._amounts, self._combine = amounts, combine
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self._amount.shape
+        self.if_on, self.shape, self._combine = amounts, amounts.shape, combine
 
     @property
     def prob_on(self) -> np.ndarray:
@@ -306,12 +268,12 @@ class HurdleDistribution(PredictiveDistribution):
     def log_between(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         atom = np.where((low < 0) & (high >= 0), 1.0 - self._p, 0.0)
         with np.errstate(divide="ignore"):
-            on = np.log(self._p) + self._amounts.log_between(low, high)
+            on = np.log(self._p) + self.if_on.log_between(low, high)
             return np.logaddexp(np.log(atom), on)
 
     def quantile(self, p: float, of: str = "response") -> np.ndarray:
         if of == "if_on":
-            return self._amounts.quantile(p)
+            return self.if_on.quantile(p)
         # Below the zeros, among them, or above them.
         on, mean, sd = self._p, self._amount, self._sd
         negative = on * norm.cdf(0.0, mean, sd)

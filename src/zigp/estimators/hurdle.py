@@ -16,22 +16,19 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.layout import ColumnList, Inputs, Layout
-from zigp.estimators.classifier import SparseGPClassifier
 from zigp.estimators.distribution import HurdleDistribution
-from zigp.estimators.fitting import row_weights
 from zigp.estimators.initial import KernelSpec
 from zigp.estimators.parameters import Option, estimator, parameter
-from zigp.estimators.persistence import registered
-from zigp.estimators.regression import SparseGPRegressor
-from zigp.estimators.regressor import Regressor
+from zigp.estimators.preparing import row_weights
+from zigp.estimators.regressor import GatedRegressor
+from zigp.estimators.sparse import SparseGPClassifier, SparseGPRegressor
 from zigp.models import predictions
 from zigp.runtime.session import entry_point
-from zigp.training import InterruptedFitError, hold_checkpoints
+from zigp.training import hold_checkpoints
 
 
-@registered
 @estimator
-class HurdleGPRegressor(Regressor):
+class HurdleGPRegressor(GatedRegressor):
     """Hurdle model: Gaussian process classification of zero or not, then regression of the amount.
 
     An observation is exactly zero with probability 1 − p and has a normal distribution otherwise.
@@ -80,11 +77,6 @@ class HurdleGPRegressor(Regressor):
         option=Option(),
     )
 
-    def __post_init__(self) -> None:
-        # Learned by `fit`; declared for the type checker alone.
-        self.classifier_: SparseGPClassifier
-        self.regressor_: SparseGPRegressor
-
     @classmethod
     def from_parts(
         cls, classifier: SparseGPClassifier, regressor: SparseGPRegressor, **settings: Any
@@ -120,16 +112,16 @@ class HurdleGPRegressor(Regressor):
                 f"The classifier was fitted on {classifier.n_features_in_} columns, the regression "
                 f"on {regressor.n_features_in_}: fit both on the same columns."
             )
-        hurdle = cls(**settings)._combined(classifier, regressor)
+        hurdle = cls(**settings)
+        hurdle._keep(classifier, regressor)
         for name in ("n_features_in_", "feature_names_in_", "table_"):
             if hasattr(regressor, name):
                 setattr(hurdle, name, getattr(regressor, name))
         return hurdle
 
-    def _combined(self, classifier: SparseGPClassifier, regressor: SparseGPRegressor) -> Self:
+    def _keep(self, classifier: SparseGPClassifier, regressor: SparseGPRegressor) -> None:
         self.classifier_, self.regressor_ = classifier, regressor
         self.n_iter_ = max(classifier.n_iter_, regressor.n_iter_)
-        return self
 
     @property
     def parts_(self) -> dict[str, Any]:
@@ -164,51 +156,47 @@ class HurdleGPRegressor(Regressor):
         >>> model.fit(X, y).classifier_.classes_
         array([0, 1])
         """
-        self._check_choices()
-        X, y, sample_weight, column_groups, _ = self._as_table(X, y, sample_weight)
+        table = self._as_table(X, y, sample_weight)
         again = self.warm_start and hasattr(self, "classifier_")
-        rows, target = self._checked_pair(X, y, reset=not again)
-        weight = row_weights(sample_weight, rows)
-        classifier, regressor = self._classifier(), self._regressor()
-        if again:  # with the parameters of now
-            classifier = copy.copy(self.classifier_).set_params(**classifier.get_params())
-            regressor = copy.copy(self.regressor_).set_params(**regressor.get_params())
+        rows, target = self._checked_pair(table.X, table.y, reset=not again)
+        weight, column_groups = row_weights(table.weight, rows), table.groups
         if column_groups is None:  # those of all rows for both, also where few have amounts
-            column_groups = self._column_groups(rows[weight > 0], again)
-        for name, part in (("classifier", classifier), ("regressor", regressor)):
-            part.set_params(column_groups=column_groups)
-            if self.checkpoint is not None:
-                part.set_params(checkpoint=Path(self.checkpoint) / name)
-        X = X if hasattr(X, "iloc") else rows
+            names, inputs = getattr(self, "feature_names_in_", None), Inputs(rows[weight > 0])
+            layout = (
+                self.classifier_.layout_
+                if again
+                else Layout.of(inputs, None, self.latlon, names, split=self._may_split())
+            )
+            column_groups = dict(zip(layout.names, map(list, layout.groups), strict=True))
+        classifier, regressor = self._new_parts(column_groups, again).values()
+        X = table.X if hasattr(table.X, "iloc") else rows
         with hold_checkpoints(self.checkpoint):
             on = target != 0
             classifier.fit(X, on.astype(int), weight)
             chosen = np.flatnonzero(self._rows_with_amounts(classifier, X, on & (weight > 0)))
             try:
                 regressor.fit(_safe_indexing(X, chosen), target[chosen], weight[chosen])
-            except InterruptedFitError:
+            finally:  # an interrupted regressor is kept too
                 if hasattr(regressor, "model_"):
-                    self._combined(classifier, regressor)
-                raise
-        return self._combined(classifier, regressor)
+                    self._keep(classifier, regressor)
+        return self
 
-    def _check_choices(self) -> None:
-        for name, choices in (
-            ("amount_rows", ("positive", "all", "predicted")),
-            ("combine", ("class", "expectation")),
-        ):
-            if getattr(self, name) not in choices:
-                known = ", ".join(map(repr, choices))
-                raise ValueError(f"{name} must be one of {known}, not {getattr(self, name)!r}.")
-
-    def _column_groups(self, X: np.ndarray, again: bool) -> dict[str, list[int]]:
-        names = getattr(self, "feature_names_in_", None)
-        layout = (
-            self.classifier_.layout_
-            if again
-            else Layout.of(Inputs(X), None, self.latlon, names, split=self._may_split())
-        )
-        return dict(zip(layout.names, map(list, layout.groups), strict=True))
+    def _new_parts(self, column_groups: Any, again: bool) -> dict[str, Any]:
+        """Return classifier and regressor with the settings of now, to be fitted."""
+        shared = {one.name: getattr(self, one.name) for one in fields(SparseGPRegressor)}
+        shared["column_groups"] = column_groups
+        of_gate = {"kernel": self.gate_kernel, "inputs": self.gate_inputs}
+        own = {name: value for name, value in of_gate.items() if value is not None}
+        parts: dict[str, Any] = {
+            "classifier": SparseGPClassifier(**shared | own),
+            "regressor": SparseGPRegressor(**shared),
+        }
+        for name, part in parts.items():
+            if self.checkpoint is not None:
+                part.checkpoint = Path(self.checkpoint) / name
+            if again:
+                parts[name] = copy.copy(getattr(self, f"{name}_")).set_params(**part.get_params())
+        return parts
 
     def _rows_with_amounts(
         self, classifier: SparseGPClassifier, X: ArrayLike, on: np.ndarray
@@ -218,7 +206,7 @@ class HurdleGPRegressor(Regressor):
             return np.ones(len(on), bool)
         if self.amount_rows == "positive":
             return on
-        predicted = _prob_on(classifier, X) >= 0.5
+        predicted = classifier.predict(X) == 1
         if predicted.any():
             return predicted
         warnings.warn(
@@ -228,101 +216,14 @@ class HurdleGPRegressor(Regressor):
         )
         return on
 
-    def _shared_settings(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(SparseGPRegressor)}
-
-    def _classifier(self) -> SparseGPClassifier:
-        settings = self._shared_settings()
-        for name, own in (("kernel", self.gate_kernel), ("inputs", self.gate_inputs)):
-            settings[name] = settings[name] if own is None else own
-        return SparseGPClassifier(**settings)
-
-    def _regressor(self) -> SparseGPRegressor:
-        return SparseGPRegressor(**self._shared_settings())
-
     # -- predicting -----------------------------------------------------------------------------
-
-    def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predict the amount at each row.
-
-        Parameters
-        ----------
-        X : array-like, DataFrame, DataArray or Dataset
-            Inputs. The cells of a DataArray or a Dataset are answered as by `predict_lattice`.
-        return_std : bool, default=False
-            If True, return standard deviations too.
-
-        Returns
-        -------
-        amount : ndarray of shape (n_rows,)
-            With `combine="class"` the likelier of zero and an amount, with
-            `combine="expectation"` the mean.
-        sd : ndarray of shape (n_rows,)
-            The standard deviation of the whole distribution, zeros included, if `return_std`.
-
-        Examples
-        --------
-        >>> model.predict(new).round(1)
-        array([0., 4.])
-        """
-        return super().predict(X, return_std)
 
     @entry_point
     def predict_distribution(self, X: Any) -> HurdleDistribution:
         check_is_fitted(self)
         self._check_choices()
-        amounts = self.regressor_.predict_distribution(X)
-        return HurdleDistribution(self.prob_on(X), amounts, combine=self.combine)
-
-    def prob_on(self, X: ArrayLike) -> np.ndarray:
-        """Return the probability that an observation is not zero.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            Probabilities.
-
-        Examples
-        --------
-        >>> model.prob_on(new).round(1)
-        array([0., 1.])
-        """
-        check_is_fitted(self)
-        return _prob_on(self.classifier_, X)
-
-    def predict_if_on(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Predict the amount at each row if it is not zero there.
-
-        It is how much there is where there is something. `predict` says how much to expect.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Inputs.
-        return_std : bool, default=False
-            If True, return standard deviations too.
-
-        Returns
-        -------
-        amount : ndarray of shape (n_rows,)
-            Expected amounts.
-        sd : ndarray of shape (n_rows,)
-            Their standard deviations, if `return_std`.
-
-        Examples
-        --------
-        >>> model.predict_if_on([[8.0]]).round(1)
-        array([4.])
-        """
-        check_is_fitted(self)
-        return self.regressor_.predict(X, return_std)
+        p, amounts = self.classifier_.prob_on(X), self.regressor_.predict_distribution(X)
+        return HurdleDistribution(p, amounts, combine=self.combine)
 
     def elbo(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the lower bound on log p(y): the classifier's plus that of the non-zero amounts.
@@ -356,9 +257,7 @@ class HurdleGPRegressor(Regressor):
         bound = self.classifier_.elbo(X, on.astype(int), weight)
         if not on.any():
             return bound
-        chosen = np.flatnonzero(on)
-        amounts = _safe_indexing(X, chosen)
-        return bound + self.regressor_.elbo(amounts, target[chosen], weight[chosen])
+        return bound + self.regressor_.elbo(X, target, weight * on)
 
     def sanity(self) -> list[str]:
         """List what looks wrong with either part of the fit.
@@ -389,8 +288,3 @@ class HurdleGPRegressor(Regressor):
         if len(gate.classes_) == 1:
             on = np.broadcast_to(float(gate.classes_[0]), on.shape)
         return on * self.regressor_._draws(X, n, second, noise)
-
-
-def _prob_on(classifier: SparseGPClassifier, X: ArrayLike) -> np.ndarray:
-    """Return the probability of a 1, also where training has seen one class alone."""
-    return classifier.predict_proba(X) @ classifier.classes_

@@ -1,17 +1,15 @@
 """Initial latent functions, from the data: kernels, inducing inputs and their numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import reduce
 from math import prod
 from operator import mul
+from typing import cast
 
 import numpy as np
 
 from zigp.data.layout import Inputs, Layout
-from zigp.gp.covariances import COVARIANCES, CovarianceName
+from zigp.gp.covariances import CovarianceName
 from zigp.gp.inducing import pick, place
 from zigp.gp.kernels import (
     Categorical,
@@ -24,6 +22,7 @@ from zigp.gp.kernels import (
     Stationary,
 )
 from zigp.gp.latent import LatentGP
+from zigp.training import check_whole
 
 KERNELS: dict[str, type[Stationary] | type[Linear]] = {
     "squared_exponential": SquaredExponential,
@@ -44,31 +43,25 @@ _SCATTERED = (100, 20)
 _MOST_VARIABLES = 200_000
 
 
-@dataclass(frozen=True)
-class Sparsity:
-    """The approximation of a latent: the number of inducing inputs, and the covariance of q."""
-
-    n_inducing: Sizes | None
-    covariance: str  # CovarianceName or "auto"
-    seed: int
-    dtype: str
-    at_random: bool = False  # inducing inputs at random rows instead of spread over all
-
-
 def initial_latent(
     X: Inputs,
     layout: Layout,
     columns: Sequence[int],
     kernel: KernelSpec,
-    sparsity: Sparsity,
     *,
-    variance: float = 1.0,
+    n_inducing: Sizes | None,
+    covariance: str,
+    seed: int,
+    dtype: str,
+    at_random: bool = False,
     reach: float | None = None,
+    variance: float = 1.0,
     q_sd: float = 1.0,
 ) -> LatentGP:
     """Return a latent over some of the columns of X, ready to be trained.
 
-    `reach` is the initial length-scale in standard deviations of a column, if not the default.
+    With `at_random` inducing inputs are at random rows, otherwise they are spread over all. `reach`
+    is the initial length-scale in standard deviations of a column, if not the default.
     """
     groups = layout.only(columns)
     if not groups:
@@ -78,7 +71,7 @@ def initial_latent(
         for name, group in zip(layout.names, layout.groups, strict=True)
         if set(group) & set(columns)
     ]
-    sizes = _sizes(X, groups, names, layout.names, sparsity.n_inducing)
+    sizes = _sizes(X, groups, names, layout.names, n_inducing)
     # Units count every row once: a row that is there twice is a row of weight two.
     every = X.once_each(layout.groups) - layout.centre
     kernels, Z = [], []
@@ -87,22 +80,23 @@ def initial_latent(
     ):
         inputs = X.along(group)[0] - layout.centre[list(group)]
         built = _kernel(spec, group, layout)
-        latlon = layout.latlon is not None and group == layout.latlon
-        if sparsity.at_random:
-            places = pick(inputs, size, sparsity.seed)
+        if at_random:
+            places = pick(inputs, size, seed)
         else:
             levels = _levels(built, len(group))
-            places = place(inputs, size, sparsity.seed, latlon=latlon, discrete=levels)
+            places = place(inputs, size, seed, latlon=group == layout.latlon, discrete=levels)
         Z.append(places)
         kernels.append(built.filled(every[:, group], reach or _reach(len(places), len(group))))
+    if covariance == "auto":
+        covariance = "dense" if prod(len(z) for z in Z) <= _MOST_DENSE else "diagonal"
     return LatentGP.create(
         tuple(kernels),
         tuple(Z),
         groups,
-        covariance=_covariance(sparsity.covariance, [len(z) for z in Z]),
+        covariance=cast("CovarianceName", covariance),
         variance=variance,
         q_sd=q_sd,
-        dtype=sparsity.dtype,
+        dtype=dtype,
     )
 
 
@@ -139,11 +133,10 @@ def _sizes(
         sizes = [n_inducing]
     else:
         sizes = _named("n_inducing", n_inducing, names, all_names)
-    if any(size in (np.inf, -np.inf) or int(size) != size or size < 1 for size in sizes):
-        raise ValueError(f"n_inducing must be at least 1 everywhere; it is {n_inducing!r}.")
+    sizes = [check_whole("n_inducing", size) for size in sizes]
     if len(sizes) < len(groups):
-        return _shared_out(int(sizes[0]), [X.count(group) for group in groups])
-    return [int(size) for size in sizes]
+        return _shared_out(sizes[0], [X.count(group) for group in groups])
+    return sizes
 
 
 def _shared_out(n: int, counts: list[int]) -> list[int]:
@@ -164,14 +157,9 @@ def _shared_out(n: int, counts: list[int]) -> list[int]:
 def _per_group(
     kernel: KernelSpec, names: list[str], all_names: tuple[str, ...]
 ) -> list[str | Kernel]:
-    if isinstance(kernel, (str, Kernel)):
-        return [kernel] * len(names)
-    if not isinstance(kernel, (Mapping, Sequence)):
-        raise ValueError(
-            f"kernel must be a name, a kernel object such as Matern32(), or one of these for each "
-            f"column group; it is {kernel!r}."
-        )
-    return _named("kernel", kernel, names, all_names)
+    if isinstance(kernel, (Mapping, Sequence)) and not isinstance(kernel, str):
+        return _named("kernel", kernel, names, all_names)
+    return [kernel] * len(names)
 
 
 def _named[T](
@@ -228,16 +216,6 @@ def _chordal(kernel: Kernel, D: int, latlon: list[int]) -> Kernel:
         )
 
     return kernel.map_leaves(on_globe, tuple(range(D)))
-
-
-def _covariance(name: str, sizes: list[int]) -> CovarianceName:
-    if name == "auto":
-        return "dense" if prod(sizes) <= _MOST_DENSE else "diagonal"
-    if name not in COVARIANCES:
-        raise ValueError(
-            f"covariance must be 'auto', {', '.join(map(repr, COVARIANCES))}, not {name!r}."
-        )
-    return name  # type: ignore[return-value]
 
 
 def _levels(kernel: Kernel, D: int) -> tuple[int, ...]:

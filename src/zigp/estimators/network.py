@@ -11,21 +11,19 @@ import equinox as eqx
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MultiOutputMixin
-from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp.data.layout import Inputs, Layout, refuse_too_large
-from zigp.estimators.distribution import NetworkDistribution
-from zigp.estimators.families import Start
-from zigp.estimators.initial import KernelSpec, Sizes, Sparsity, initial_latent
-from zigp.estimators.outputs import OutputScale
+from zigp.data.layout import Inputs, refuse_too_large
+from zigp.estimators.distribution import ModelDistribution
+from zigp.estimators.families import OutputScale
+from zigp.estimators.initial import KernelSpec, Sizes
 from zigp.estimators.parameters import estimator, parameter, redeclared
-from zigp.estimators.persistence import registered
-from zigp.estimators.regressor import ModelRegressor
+from zigp.estimators.sparse import ModelRegressor
 from zigp.gp.batch import Rows
 from zigp.gp.latent import LatentGP, family
 from zigp.models import predictions
-from zigp.models.likelihoods import Gaussian, LatentNoise
+from zigp.models.likelihoods import Gaussian, LatentNoise, Likelihood
 from zigp.models.model import Model, gp_network
 from zigp.models.predictions import Predictions
 from zigp.runtime.session import entry_point
@@ -72,7 +70,6 @@ class NetworkParts:
     n_effective: np.ndarray
 
 
-@registered
 @estimator
 class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     """Gaussian process regression network for several outputs: y = W(x) f(x) + ε.
@@ -177,29 +174,28 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     # -- fitting --------------------------------------------------------------------------------
 
     def _as_target(self, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        Y = np.where(weight > 0, y, np.nan)[:, None]  # the padding of a block can be too low
-        self._refuse_too_low(Y)
+        Y = np.where(weight > 0, y.T, np.nan).T.reshape(len(y), -1)  # padding can be too low
+        lowest = OutputScale(transform=self.y_transform).lowest
+        if (too_low := lowest >= Y).any():
+            row, column = (int(i[0]) for i in np.nonzero(too_low))
+            raise ValueError(
+                f"y_transform={self.y_transform!r} needs outputs above {lowest:g}; "
+                f"row {row}, column {column} of Y is {Y[row, column]:g}. Choose another, or none."
+            )
         return Y
 
     def _checked_pair(
         self, X: Any, y: Any, *, reset: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        X = self._as_numbers(X, reset=reset)
-        rows = validate_data(self, X, dtype=np.float64, reset=reset)
-        if y is None:
-            raise ValueError(
-                "GPNetworkRegressor requires y to be passed, but the target y is None."
-            )
         named = [str(c) for c in y.columns] if hasattr(y, "columns") else None
-        Y = check_array(
-            y, dtype=np.float64, ensure_all_finite="allow-nan", ensure_2d=False, input_name="Y"
-        )
-        several, Y = Y.ndim > 1, Y.reshape(len(Y), -1)
+        of_X: dict[str, Any] = {"dtype": np.float64}
+        of_Y = of_X | {"ensure_all_finite": "allow-nan", "ensure_2d": False}
+        X = self._as_numbers(X, reset=reset)
+        rows, Y = validate_data(self, X, y, reset=reset, validate_separately=(of_X, of_Y))
+        several = Y.ndim > 1
         check_consistent_length(rows, Y)
-        self._refuse_too_low(Y)
+        Y = self._as_target(Y, np.ones(len(Y)))
         if reset:
-            if empty := np.flatnonzero(~np.isfinite(Y).any(axis=0)).tolist():
-                raise ValueError(f"Y has no observation at all in column {empty[0]}: leave it out.")
             self.n_outputs_ = Y.shape[1]
             numbered = [str(p) for p in range(self.n_outputs_)]
             self._output_names = (named or numbered) if several else None
@@ -209,96 +205,65 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             )
         return rows, Y
 
-    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
+    def _first_models(
+        self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[list[Model], OutputScale]:
+        y = OutputScale(transform=self.y_transform).transformed(y)
         seen = np.isfinite(y) * weight[:, None]
         if (unseen := np.flatnonzero(~seen.any(axis=0))).size:
             raise ValueError(
-                f"Column {unseen[0]} of Y is observed in rows of weight 0 alone: give some of them "
-                "a weight, or leave the column out."
+                f"Column {unseen[0]} of Y has no observation in a row with a weight: give some of "
+                "them a weight, or leave the column out."
             )
         values = np.nan_to_num(y)
         refuse_too_large("Y", values)
         offset = np.sum(seen * values, axis=0) / seen.sum(axis=0)
         scale = np.sqrt(np.sum(seen * (values - offset) ** 2, axis=0) / seen.sum(axis=0))
         noise = np.full(self.n_outputs_, _FIRST_NOISE)
-        likelihood: Gaussian = Gaussian.of_variance(noise, self._dtype())
+        likelihood: Gaussian = Gaussian.of_variance(noise, self.dtype)
         if self.latent_noise:
             latent = np.full(check_whole("n_latents", self.n_latents), _FIRST_LATENT_NOISE)
-            likelihood = LatentNoise.of_variances(noise, latent, self._dtype())
-        return Start(likelihood, offset, np.where(scale > 0, scale, 1.0))
-
-    def _first_models(
-        self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start
-    ) -> list[Model]:
-        check_whole("n_latents", self.n_latents)
+            likelihood = LatentNoise.of_variances(noise, latent, self.dtype)
         restarts = check_whole("n_restarts", self.n_restarts)
-        if self.inducing not in ("separate", "one"):
-            raise ValueError(f"inducing must be 'separate' or 'one', not {self.inducing!r}.")
-        seeds = np.random.default_rng(sparsity.seed).integers(2**31, size=restarts)
-        each = (dataclasses.replace(sparsity, seed=int(seed)) for seed in seeds)
-        return [self._initial(X, layout, own, start) for own in each]
+        seeds = np.random.default_rng(self.seed_).integers(2**31, size=restarts)
+        units = OutputScale(offset, np.where(scale > 0, scale, 1.0), self.y_transform)
+        return [self._first_model(X, int(seed), likelihood) for seed in seeds], units
 
-    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
-        Q, P = int(self.n_latents), self.n_outputs_
-        rng = np.random.default_rng(sparsity.seed)
+    def _first_model(self, X: Inputs, seed: int, likelihood: Likelihood) -> Model:
+        Q, P = check_whole("n_latents", self.n_latents), self.n_outputs_
+        rng = np.random.default_rng(seed)
         separate = self.inducing == "separate"
 
         def make(name: str, kernel: KernelSpec | None, shape: tuple[int, ...]) -> LatentGP:
-            members = []
-            for _ in range(int(np.prod(shape)) if separate else 1):
-                own = dataclasses.replace(
-                    sparsity, seed=int(rng.integers(2**31)), at_random=separate
-                )
-                spec = self.kernel if kernel is None else kernel
-                columns = self._columns(X.shape[1], self.inputs)
-                reach = _FIRST_REACH[name] * _farther(len(columns))
-                members.append(
-                    initial_latent(X, layout, columns, spec, own, reach=reach, q_sd=_FIRST_SPREAD)
-                )
-            members *= 1 if separate else int(np.prod(shape))
-            whole = family(members, shape, shared=not separate)
+            count = int(np.prod(shape))
+            more: dict[str, Any] = {"at_random": separate, "q_sd": _FIRST_SPREAD}
+            more["reach"] = _FIRST_REACH[name] * _farther(len(self._columns()))
+            members = [
+                self._latent(X, kernel, seed=int(rng.integers(2**31)), **more)
+                for _ in range(count if separate else 1)
+            ]
+            whole = family(members * (count // len(members)), shape, shared=not separate)
             # Where weights or latents start at zero neither can learn from the other.
             spread = _FIRST_SPREAD if name in ("f", "W") else 0.2 * _FIRST_SPREAD
             q_mean = spread * rng.normal(size=np.shape(whole.q_mean))
-            return eqx.tree_at(lambda gp: gp.q_mean, whole, q_mean.astype(sparsity.dtype))
+            return eqx.tree_at(lambda gp: gp.q_mean, whole, q_mean.astype(self.dtype))
 
-        def gate(name: str, on: bool, shape: tuple[int, ...]) -> LatentGP | None:
-            if not on:
-                return None
-            return dataclasses.replace(make(name, self.gate_kernel, shape), inducing=None)
-
-        on = {"g": bool(self.sparse_weights), "k": bool(self.sparse_latents)}
+        f, W = make("f", None, (Q,)), make("W", self.weight_kernel, (Q, P))
+        gates = {}
+        for name, on, shape in (
+            ("g", self.sparse_weights, (Q, P)),
+            ("k", self.sparse_latents, (Q,)),
+        ):
+            if on:
+                gate = make(name, self.gate_kernel, shape)
+                gates[name] = dataclasses.replace(gate, inducing=None)
         prior = self.lengthscale_prior
-        return gp_network(
-            make("f", None, (Q,)),
-            make("W", self.weight_kernel, (Q, P)),
-            start.likelihood,
-            g=gate("g", on["g"], (Q, P)),
-            k=gate("k", on["k"], (Q,)),
-            priors=tuple((name, *prior) for name in on if on[name]) if prior else (),
-        )
+        priors = tuple((name, *prior) for name in gates) if prior else ()
+        return gp_network(f, W, likelihood, **gates, priors=priors)
 
-    def _keep(self, fits: list[Fit]) -> None:
+    def _keep(self, fits: list[Fit], made: dict[str, Any]) -> None:
         self.restarts_ = fits
-        super()._keep(fits)
-
-    def _refuse_too_low(self, Y: np.ndarray) -> None:
-        if self.y_transform not in (None, "log", "log1p"):
-            raise ValueError(
-                f"y_transform must be None, 'log' or 'log1p', not {self.y_transform!r}."
-            )
-        lowest = OutputScale(0.0, 1.0, self.y_transform).lowest
-        too_low = lowest >= Y
-        if too_low.any():
-            row, column = (int(i[0]) for i in np.nonzero(too_low))
-            raise ValueError(
-                f"y_transform={self.y_transform!r} needs outputs above {lowest:g}; "
-                f"row {row}, column {column} of Y is {Y[row, column]:g}. Choose another, or none."
-            )
-
-    def _draws(self, *args: Any, **kwargs: Any) -> np.ndarray:
-        drawn = super()._draws(*args, **kwargs)
-        return drawn[..., 0] if self._output_names is None else drawn
+        super()._keep(fits, made)
 
     # -- predicting -----------------------------------------------------------------------------
 
@@ -332,27 +297,17 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         >>> model.predict([[2.0]], known=[[0.9, np.nan]]).shape
         (1, 2)
         """
-        check_is_fitted(self)
         if known is None:
             return super().predict(X, return_std)
-        rows, Y = self._checked_pair(X, known)
-        mean, sd = self._given_known(rows, Y, trained=False)
-        if self._output_names is None:
-            mean, sd = mean[:, 0], sd[:, 0]
+        mean, sd = self._given_known(X, known, trained=False)
         return (mean, sd) if return_std else mean
 
     @entry_point
-    def predict_distribution(self, X: Any) -> NetworkDistribution:
-        self._check_back_transform()
+    def predict_distribution(self, X: Any) -> ModelDistribution:
+        self._check_choices()
         outputs = None if self._output_names is None else self.n_outputs_
         median = self.back_transform == "median"
-        return NetworkDistribution(self._predictions(X), self._output_scale, outputs, median=median)
-
-    def _check_back_transform(self) -> None:
-        if self.back_transform not in ("mean", "median"):
-            raise ValueError(
-                f"back_transform must be 'mean' or 'median', not {self.back_transform!r}."
-            )
+        return ModelDistribution(self._predictions(X), self._output_scale, outputs, median=median)
 
     @entry_point
     def impute(self, X: ArrayLike, Y: ArrayLike) -> np.ndarray:
@@ -378,14 +333,15 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         >>> np.isnan(model.impute(X, Y)).any()
         np.False_
         """
-        check_is_fitted(self)
-        filled = self._given_known(*self._checked_pair(X, Y), trained=True)[0]
-        return filled[:, 0] if self._output_names is None else filled
+        return self._given_known(X, Y, trained=True)[0]
 
     def _given_known(
-        self, rows: np.ndarray, Y: np.ndarray, *, trained: bool
+        self, X: ArrayLike, known: ArrayLike, *, trained: bool
     ) -> tuple[np.ndarray, np.ndarray]:
-        self._check_back_transform()
+        """Return means and standard deviations given the known outputs, which are as they are."""
+        check_is_fitted(self)
+        self._check_choices()
+        rows, Y = self._checked_pair(X, known)
         inputs, values, weights, _ = self._in_model_units(rows, Y, np.ones(len(rows)))
         # Without noise of their own, latents at a row of the training data are as q has them.
         local = trained and not self.latent_noise
@@ -397,15 +353,17 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         noise = np.reshape(self.noise_sd_ / self.y_scale_, (-1, 1)) ** 2
         mean = self.y_offset_ + self.y_scale_ * signal["mean"].T
         var = self.y_scale_**2 * (signal["var"] + noise).T
+        sd = np.sqrt(var)
         if self.y_transform is not None:
             average, median = np.exp(mean + 0.5 * var), np.exp(mean)
             sd = average * np.sqrt(np.expm1(var))
             mean = average if self.back_transform == "mean" else median
             mean = mean - (self.y_transform == "log1p")
-        else:
-            sd = np.sqrt(var)
-        unknown = np.isnan(Y)
-        return np.where(unknown, mean, Y), np.where(unknown, sd, 0.0)
+        unknown, shape = np.isnan(Y), np.shape(Y)[: 1 if self._output_names is None else 2]
+        return (
+            np.where(unknown, mean, Y).reshape(shape),
+            np.where(unknown, sd, 0.0).reshape(shape),
+        )
 
     @entry_point
     def predict_network(self, X: ArrayLike) -> NetworkParts:

@@ -12,15 +12,16 @@ import os
 import re
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal, Self, dataclass_transform
 
 import numpy as np
+import pandas as pd
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp.data.columns import Table
-from zigp.data.grids import as_cells, is_lattice
+from zigp.data.grids import Cells, as_cells, is_lattice
 from zigp.data.layout import ColumnList
 from zigp.estimators import persistence
 from zigp.estimators.initial import KERNELS, KernelSpec, Sizes
@@ -80,7 +81,7 @@ def redeclared(base: type, name: str, *, default: Any) -> Any:
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(parameter, redeclared))
 def estimator[T: type](cls: T) -> T:
-    """Make a class of settings a dataclass whose docstring describes them.
+    """Make a class of settings a dataclass whose docstring describes them, and which files hold.
 
     In signature and docstring positional settings come first, then the class's own.
     """
@@ -92,6 +93,8 @@ def estimator[T: type](cls: T) -> T:
     names = ("self", *(one.name for one in settings))
     init.__signature__ = inspect.Signature([accepted[name] for name in names])
     cls.__doc__ = _documented(cls, settings)
+    if hasattr(cls, "fit"):
+        persistence.ESTIMATORS[cls.__name__] = cls
     return cls
 
 
@@ -379,14 +382,14 @@ class GPSettings(BaseEstimator):
         """Return the names of all settings of a scope."""
         return [one.name for one in fields(cls) if one.metadata["scope"] == scope]
 
-    def _chosen(self, name: str) -> str:
-        """Return a setting after checking that it is one of its choices."""
-        value = str(getattr(self, name))
-        *others, last = self.__dataclass_fields__[name].metadata["choices"]
-        if value not in (*others, last):
-            known = ", ".join(map(repr, others))
-            raise ValueError(f"{name} must be {known} or {last!r}, not {getattr(self, name)!r}.")
-        return value
+    def _check_choices(self) -> None:
+        """Raise an error if a setting is none of its choices."""
+        for setting in fields(self):
+            value, choices = getattr(self, setting.name), setting.metadata["choices"]
+            if choices and value not in choices:
+                *others, last = map(repr, choices)
+                known = f"{', '.join(others)} or {last}"
+                raise ValueError(f"{setting.name} must be {known}, not {value!r}.")
 
     def _summary(self) -> dict[str, Any]:
         """Return the part of a model file's header that is for people and tools to read."""
@@ -400,9 +403,6 @@ class GPSettings(BaseEstimator):
             for key in ("trained", "made_with")
             if parts
         }
-
-    def _dtype(self) -> str:
-        return self._chosen("dtype")
 
     def _may_split(self) -> bool:
         """Return whether columns may be put into groups: not with sizes or kernels for all."""
@@ -424,20 +424,18 @@ class GPSettings(BaseEstimator):
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True, reset=reset)
         return X, y.astype(float)  # the smallest whole number has no absolute value
 
-    def _as_table(self, X: Any, y: Any, weight: Any) -> tuple[Any, Any, Any, Any, Any]:
-        """Return the rows of a table or grid, their column groups, and the cells of a grid."""
-        self.units_, self.origin_ = {}, {}
-        if not is_lattice(X):
-            return X, y, weight, self.column_groups, {}
-        cells = as_cells(X, y, weight, getattr(self, "exposure", None))
-        self.units_ = cells.units
+    def _as_table(self, X: Any, y: Any, weight: Any, groups: Any = None) -> Cells:
+        """Return the rows of a table or grid, with the column groups of the settings if any."""
+        self._check_choices()
+        cells = Cells(X, y, weight, groups, {}, {})
+        if is_lattice(X):
+            cells = as_cells(X, y, weight, getattr(self, "exposure", None))
+        self.units_, self.origin_ = cells.units, {}
         groups = cells.groups if self.column_groups is None else self.column_groups
-        return cells.X, cells.y, cells.weight, groups, cells.places
+        return replace(cells, groups=groups)
 
     def _as_numbers(self, X: Any, *, reset: bool = False) -> Any:
         """Return a frame with times and levels as numbers, and anything else unchanged."""
-        import pandas as pd
-
         if reset:
             self.table_ = Table.of(X) if isinstance(X, pd.DataFrame) else None
         if isinstance(X, pd.DataFrame) and self.table_ is not None:

@@ -7,15 +7,13 @@ classes of this package that hold data, and an array by its tensor. A digest of 
 changed bytes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError
@@ -60,18 +58,12 @@ _CLASSES: dict[str, type] = {
     if isinstance(value, type) and is_dataclass(value) and value.__module__ == module.__name__
 }
 _NAMES = {cls: name for name, cls in _CLASSES.items()}
-_ESTIMATORS: dict[str, type] = {}
-
-
-def registered[T: type](cls: T) -> T:
-    """Allow files to hold estimators of this class."""
-    _ESTIMATORS[cls.__name__] = cls
-    return cls
+ESTIMATORS: dict[str, type] = {}  # that files may hold
 
 
 def save(estimator: Any, path: str | os.PathLike[str]) -> None:
     """Write a fitted estimator to a file, completely or not at all."""
-    if type(estimator) not in _ESTIMATORS.values():
+    if type(estimator) not in ESTIMATORS.values():
         raise TypeError(f"Only zigp's own estimators can be saved, not {type(estimator).__name__}.")
     arrays: dict[str, np.ndarray] = {}
     header = {
@@ -116,54 +108,44 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> np.array_equal(load("model.zigp").predict(X), model.predict(X))
     True
     """
-    with Path(path).open("rb") as file:
-        header = _checked_header(path, file)
-        file.seek(0)
-        raw = file.read()
+    header, arrays = _read(path)
     try:
-        arrays = read_tensors(raw)
-        if header.get("digest") != digest(header, arrays):
-            raise _DamageError("it was changed after it was saved")
         if "estimator" not in header["content"]:
             raise _DamageError("it holds no estimator")
         return _unpacked(header["content"], arrays)
-    except (SafetensorError, *_FAULTS) as error:
+    except _FAULTS as error:
         raise ValueError(f"{path} is damaged: {error}. Save the model again.") from error
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the header of a model file without loading the model."""
+    return _read(path)[0]
+
+
+def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Return the header and the arrays of a model file, after checking that it is whole."""
     with Path(path).open("rb") as file:
-        return _checked_header(path, file)
-
-
-def _checked_header(path: str | os.PathLike[str], file: BinaryIO) -> dict[str, Any]:
-    """Return the header after checking that the file has the size that the header claims."""
-    size = os.fstat(file.fileno()).st_size  # 0 for a device, which may have no end
-    length = int.from_bytes(file.read(8), "little")
-    beginning = file.read(min(length, size))
-    if not beginning.startswith(b'{"__metadata__":{"' + _KEY.encode() + b'":'):
+        raw = file.read(os.fstat(file.fileno()).st_size)  # 0 for a device, which may have no end
+    if not raw[8:].startswith(b'{"__metadata__":{"' + _KEY.encode() + b'":'):
         raise ValueError(f"{path} is not a zigp model: it does not begin as one.")
-    claimed = 8 + length
-    if len(beginning) == length:
-        try:
-            outer = json.loads(beginning)
-            header = json.loads(outer.pop("__metadata__")[_KEY])
-            written = header["format"]
-            claimed += max((entry["data_offsets"][1] for entry in outer.values()), default=0)
-        except _FAULTS as error:
-            raise ValueError(f"{path} is damaged: its header cannot be read ({error}).") from error
-        if not isinstance(written, int) or written > FORMAT:
-            raise ValueError(
-                f"{path} has format {written}, written by zigp {header.get('library')}; this zigp, "
-                f"{version('zigp')}, reads up to format {FORMAT}. Install a newer zigp."
-            )
-    if claimed != size:
+    try:
+        end = 8 + int.from_bytes(raw[:8], "little")
+        header = json.loads(json.loads(raw[8:end])["__metadata__"][_KEY])
+        newer = header["format"] > FORMAT
+        arrays = {} if newer else read_tensors(raw)
+        if not newer and header.get("digest") != digest(header, arrays):
+            raise _DamageError("its digest is another")
+    except (SafetensorError, *_FAULTS) as error:
         raise ValueError(
-            f"{path} should hold {claimed} bytes by its own header but has {size}: it was cut "
-            "short or changed. Copy or save it again."
+            f"{path} is damaged: it was cut short or changed after it was saved ({error}). Copy or "
+            "save it again."
+        ) from error
+    if newer:
+        raise ValueError(
+            f"{path} has format {header['format']}, written by zigp {header.get('library')}; this "
+            f"zigp, {version('zigp')}, reads up to format {FORMAT}. Install a newer zigp."
         )
-    return header
+    return header, arrays
 
 
 # ---------------------------------------------------------------------------------------------
@@ -194,7 +176,7 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if type(value) in _NAMES:
         held = {f.name: _packed(getattr(value, f.name), arrays) for f in fields(value)}
         return {"is": _NAMES[type(value)], "with": held}
-    if type(value) in _ESTIMATORS.values():
+    if type(value) in ESTIMATORS.values():
         settings, run = value.get_params(deep=False), value._names("run")
         kept = {k: v for k, v in settings.items() if k not in run and not _is_unsaved(v)}
         learned = {k: v for k, v in vars(value).items() if k not in settings}
@@ -265,9 +247,9 @@ def _built(name: str, held: dict[str, Any]) -> Any:
 
 def _fitted(name: str, settings: dict[str, Any], learned: dict[str, Any]) -> Any:
     """Return an estimator with settings, except those of the run, and with what it has learned."""
-    if name not in _ESTIMATORS:
+    if name not in ESTIMATORS:
         raise _DamageError(f"there is no estimator {name!r}")
-    cls: Any = _ESTIMATORS[name]
+    cls: Any = ESTIMATORS[name]
     made = cls(**{key: value for key, value in settings.items() if key not in cls._names("run")})
     for key, value in learned.items():
         if getattr(cls, key, None) is not None:  # a method or a property

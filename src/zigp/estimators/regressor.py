@@ -1,13 +1,11 @@
 """Predictions of a regressor, all in the user's units."""
 
-from __future__ import annotations
-
-from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from jax import Array
+import pandas as pd
+import xarray as xr
 from numpy.typing import ArrayLike
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin
@@ -15,46 +13,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.grids import is_lattice
-from zigp.diagnostics.scores import best_threshold
-from zigp.estimators.distribution import ModelDistribution, PredictiveDistribution
-from zigp.estimators.fitting import SparseGP
+from zigp.estimators.distribution import PredictiveDistribution
 from zigp.estimators.grids import QUANTILES, predict_lattice
 from zigp.estimators.sampling import JointDraws, frame, probability_level
-from zigp.models import predictions
-from zigp.models.likelihoods import Gaussian
 from zigp.runtime.session import entry_point
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import xarray as xr
 
 
 class Regressor(RegressorMixin, JointDraws):
     """The questions that every regressor answers, by its predictive distribution and its draws."""
-
-    @abstractmethod
-    def predict_distribution(self, X: Any) -> PredictiveDistribution:
-        """Return the predictive distribution at each row of X, from one pass through the model.
-
-        Every other method asks such an object one question. Where several are asked about the same
-        rows, asking one object is faster.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Inputs.
-
-        Returns
-        -------
-        PredictiveDistribution
-            Its mean, sd, quantiles and probabilities, in the units of y.
-
-        Examples
-        --------
-        >>> distribution = model.predict_distribution(new)
-        >>> bool(distribution.sd[0] < distribution.sd[1])
-        True
-        """
 
     # -- what to expect -------------------------------------------------------------------------
 
@@ -63,7 +29,7 @@ class Regressor(RegressorMixin, JointDraws):
         """Predict the expected observation at each row of X.
 
         It is a mean over zeros and amounts, not the most likely value and not the amount where
-        there is one.
+        there is one. The setting `combine` of a hurdle chooses another value.
 
         Parameters
         ----------
@@ -150,9 +116,7 @@ class Regressor(RegressorMixin, JointDraws):
         array([1., 0.])
         """
         distribution, t = self.predict_distribution(X), np.asarray(threshold, float)
-        if t.ndim == 0:
-            return distribution.probability(-np.inf, float(t))
-        return _cdf(distribution, t)
+        return _cdf(distribution, t if t.ndim else np.full(distribution.shape, t))
 
     @entry_point
     def log_prob_between(self, X: ArrayLike, low: ArrayLike, high: ArrayLike) -> np.ndarray:
@@ -211,7 +175,7 @@ class Regressor(RegressorMixin, JointDraws):
                 f"tol must be positive, not {tol!r}: with this noise no single value has a "
                 "positive probability. Give the resolution of your data."
             )
-        low = float(_just_below(np.asarray(-tol), self._dtype()))
+        low = float(_just_below(np.asarray(-tol), self.dtype))
         return distribution.probability(low, float(tol))
 
     @entry_point
@@ -247,7 +211,7 @@ class Regressor(RegressorMixin, JointDraws):
         """
         values = np.asarray(y, float)
         distribution = self.predict_distribution(X)
-        ends = (_just_below(values, self._dtype()), values)
+        ends = (_just_below(values, self.dtype), values)
         before, at = (_cdf(distribution, end) for end in ends)
         place = check_random_state(random_state).uniform(size=values.shape)
         return ndtri(np.clip(before + place * (at - before), 1e-12, 1.0 - 1e-12))
@@ -324,91 +288,63 @@ class Regressor(RegressorMixin, JointDraws):
         table = self.predict_quantiles(X, (tail, 1.0 - tail), of=of)
         return table.rename(columns={tail: "lower", 1.0 - tail: "upper"})
 
-    # -- zero or not ----------------------------------------------------------------------------
 
-    def fit_decision(self, X: ArrayLike, y: ArrayLike, cost_ratio: float | None = None) -> float:
-        """Choose the threshold above which a prediction counts as non-zero.
+class GatedRegressor(Regressor):
+    """A regressor whose signal is off in places, and what it predicts where the signal is on."""
+
+    @entry_point
+    def prob_on(self, X: ArrayLike) -> np.ndarray:
+        """Return the support E[Φ(g)] at each row: how far the signal is switched on, from 0 to 1.
+
+        With a hurdle it is the probability that an observation is not zero. With Gaussian or gated
+        noise it is not; see `prob_zero`.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
             Inputs.
-        y : array-like of shape (n_rows,)
-            Observations.
-        cost_ratio : float, optional
-            The cost of missing a non-zero observation, in false alarms. The threshold then has the
-            least cost on these observations; without it, the largest F1.
 
         Returns
         -------
-        float
-            The threshold, kept as `decision_threshold_` for `predict_on`.
+        ndarray of shape (n_rows,)
+            The support.
 
         Examples
         --------
-        >>> 0 < model.fit_decision(X, y) < 3
-        True
+        >>> model.prob_on(new).round(2)
+        array([0., 1.])
         """
-        on = np.asarray(y) != 0
-        self.decision_threshold_ = best_threshold(on, np.asarray(self.predict(X)), cost_ratio)
-        return self.decision_threshold_
+        return self.predict_distribution(X).prob_on
 
-    def predict_on(self, X: ArrayLike, threshold: float | None = None) -> np.ndarray:
-        """Predict whether each observation is non-zero, by its predicted amount.
+    @entry_point
+    def predict_if_on(
+        self, X: ArrayLike, return_std: bool = False
+    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
+        """Predict the observation at each row if the signal is fully on there.
+
+        It is how much there is where there is something. `predict` says how much to expect.
 
         Parameters
         ----------
         X : array-like or DataFrame of shape (n_rows, n_features)
             Inputs.
-        threshold : float, optional
-            The amount from which a prediction counts as non-zero. By default that of
-            `fit_decision`.
+        return_std : bool, default=False
+            If True, return standard deviations too.
 
         Returns
         -------
-        ndarray of bool
-            True where the predicted amount reaches the threshold.
+        mean : ndarray of shape (n_rows,)
+            Expected observations.
+        sd : ndarray of shape (n_rows,)
+            Their standard deviations, if `return_std`.
 
         Examples
         --------
-        >>> model.predict_on(new, threshold=0.5)
-        array([False,  True])
+        >>> model.predict_if_on([[8.0]]).round(1)
+        array([4.])
         """
-        if threshold is None:
-            if not hasattr(self, "decision_threshold_"):
-                raise ValueError("Give a threshold, or choose one with fit_decision(X, y) first.")
-            threshold = self.decision_threshold_
-        return np.asarray(self.predict(X)) >= threshold
-
-
-class ModelRegressor(Regressor, SparseGP):
-    """A regressor with a single model."""
-
-    @entry_point
-    def predict_distribution(self, X: Any) -> PredictiveDistribution:
-        return ModelDistribution(self._predictions(X), self._output_scale)
-
-    @property
-    @entry_point
-    def noise_sd_(self) -> Any:
-        """The standard deviation of the noise of each output, in the units of y.
-
-        Examples
-        --------
-        >>> plain = SparseGPRegressor(n_inducing=12).fit(X, y)
-        >>> bool(plain.noise_sd_ > 0.2)
-        True
-        """
-        check_is_fitted(self)
-        likelihood = self.model_.likelihood
-        if not isinstance(likelihood, Gaussian):
-            raise AttributeError("There is not one noise variance here; see `noise_`.")
-        return self.y_scale_ * np.sqrt(np.asarray(likelihood.noise))
-
-    def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
-        rows, groups = self._checked(X) - self.layout_.centre, self.layout_.groups
-        drawn = predictions.draw(self.model_, rows, groups, n, key, noise=noise)
-        return np.stack([self._output_scale.to_user(one) for one in drawn])
+        amount = self.predict_distribution(X).if_on
+        return (amount.mean, amount.sd) if return_std else amount.mean
 
 
 def _cdf(distribution: PredictiveDistribution, thresholds: np.ndarray) -> np.ndarray:

@@ -1,15 +1,15 @@
 """Joint draws of a regressor, and sums and means of them over groups of rows."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 from jax import Array
 from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,9 +17,6 @@ from zigp.estimators.distribution import PredictiveDistribution
 from zigp.estimators.parameters import GPSettings
 from zigp.runtime.session import entry_point
 from zigp.training import check_whole
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _DRAWS_AT_ONCE = 50
 
@@ -31,7 +28,27 @@ class JointDraws(GPSettings):
 
     @abstractmethod
     def predict_distribution(self, X: Any) -> PredictiveDistribution:
-        """Return the predictive distribution at each row of X."""
+        """Return the predictive distribution at each row of X, from one pass through the model.
+
+        Every other method asks such an object one question. Where several are asked about the same
+        rows, asking one object is faster.
+
+        Parameters
+        ----------
+        X : array-like or DataFrame of shape (n_rows, n_features)
+            Inputs.
+
+        Returns
+        -------
+        PredictiveDistribution
+            Its mean, sd, quantiles and probabilities, in the units of y.
+
+        Examples
+        --------
+        >>> distribution = model.predict_distribution(new)
+        >>> bool(distribution.sd[0] < distribution.sd[1])
+        True
+        """
 
     @abstractmethod
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
@@ -129,18 +146,18 @@ class JointDraws(GPSettings):
             raise ValueError(f"n_samples must be at least 2 for a spread, not {n_samples!r}.")
         mean = self.predict_distribution(X).mean
         total, groups = _totals(len(mean), weights, by)
-        size = total(np.ones_like(mean)) if how == "mean" else 1.0
+        size = total @ np.ones_like(mean) if how == "mean" else 1.0
         if np.any(size == 0):
             raise ValueError("how='mean' needs weights that do not add up to zero in any group.")
-        exact = total(mean) / size
+        exact = total @ mean / size
         drawn = np.stack(
-            [total(draw) / size for draw in self._all_draws(X, n_samples, random_state, noise)]
+            [total @ draw / size for draw in self._all_draws(X, n_samples, random_state, noise)]
         )
         # Centre the draws on the exact mean: only their spread is left to chance.
         drawn += exact - np.mean(drawn, axis=0)
         lower, upper = np.quantile(drawn, [tail, 1.0 - tail], axis=0)
         table = {"mean": exact, "sd": drawn.std(axis=0, ddof=1), "lower": lower, "upper": upper}
-        return frame(table, groups, self._output_names)
+        return frame(table, pd.DataFrame(index=groups), self._output_names)
 
     def _all_draws(self, X: ArrayLike, n: int, random_state: Any, noise: bool) -> Iterator[Any]:
         """Yield n joint draws, of which only some are in memory at once."""
@@ -151,7 +168,7 @@ class JointDraws(GPSettings):
 
 
 def _totals(rows: int, weights: ArrayLike | None, by: ArrayLike | None) -> tuple[Any, np.ndarray]:
-    """Return a function that adds up values by group, and the groups."""
+    """Return a matrix [groups, rows] of weights, by which values are added up, and the groups."""
     w = np.ones(rows) if weights is None else np.asarray(weights, float)
     labels = np.zeros(rows, int) if by is None else np.asarray(by)
     for name, column in (("weights", w), ("by", labels)):
@@ -160,13 +177,7 @@ def _totals(rows: int, weights: ArrayLike | None, by: ArrayLike | None) -> tuple
     if not np.all(np.isfinite(w)):
         raise ValueError("weights must be finite numbers; some are NaN or infinite.")
     groups, member = np.unique(labels, return_inverse=True)
-
-    def total(values: np.ndarray) -> np.ndarray:
-        sums = np.zeros((len(groups), *values.shape[1:]))
-        np.add.at(sums, member, (w * values.T).T)
-        return sums
-
-    return total, groups
+    return csr_array((w, (member, np.arange(rows))), shape=(len(groups), rows)), groups
 
 
 def _key(random_state: int | np.random.RandomState | None) -> Array:
@@ -183,12 +194,7 @@ def frame(
     columns: Mapping[Any, np.ndarray], like: Any, outputs: Sequence[str] | None = None
 ) -> pd.DataFrame:
     """Return columns as a table with the index of `like`, and outputs as a second level."""
-    import pandas as pd
-
-    if isinstance(like, np.ndarray) and like.ndim == 1:
-        index: Any = like
-    else:  # a list has an `index` too, of another kind
-        index = like.index if hasattr(like, "columns") else None
+    index = like.index if hasattr(like, "columns") else None  # a list has one of another kind
     if outputs is None:
         return pd.DataFrame(dict(columns), index=index)
     parts = {k: pd.DataFrame(v, index=index, columns=list(outputs)) for k, v in columns.items()}

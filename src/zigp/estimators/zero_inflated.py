@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from zigp.data.layout import ColumnList, Inputs, Layout
+from zigp.data.layout import ColumnList, Inputs
 from zigp.estimators.distribution import ZeroInflatedDistribution
 from zigp.estimators.families import (
     FAMILIES,
-    LOG_AMOUNTS,
-    Start,
+    OutputScale,
     chosen_family,
     refuse_unsuited,
     start_of,
 )
-from zigp.estimators.fitting import FIRST_GATE_VARIANCE
-from zigp.estimators.initial import KernelSpec, Sparsity
+from zigp.estimators.initial import KernelSpec
 from zigp.estimators.parameters import Option, estimator, parameter
-from zigp.estimators.persistence import registered
-from zigp.estimators.regressor import ModelRegressor
+from zigp.estimators.preparing import FIRST_GATE_VARIANCE
+from zigp.estimators.regressor import GatedRegressor
 from zigp.estimators.sampling import frame
+from zigp.estimators.sparse import ModelRegressor
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
@@ -35,13 +35,9 @@ from zigp.models.likelihoods import (
 from zigp.models.model import Model, zero_inflated_gp
 from zigp.runtime.session import entry_point
 
-if TYPE_CHECKING:
-    import pandas as pd
 
-
-@registered
 @estimator
-class ZeroInflatedGPRegressor(ModelRegressor):
+class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
     """Zero-inflated Gaussian process regression: an amount f(x) behind a gate Φ(g(x)).
 
     The support E[Φ(g)] is the degree to which the signal is switched on. The `likelihood` is the
@@ -106,21 +102,18 @@ class ZeroInflatedGPRegressor(ModelRegressor):
         option=Option(help="Columns that the gate depends on (default: all)."),
     )
 
-    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
+    def _first_models(
+        self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[list[Model], OutputScale]:
         if self.resolution is not None and not self.resolution > 0:
             raise ValueError(f"resolution must be positive, not {self.resolution!r}.")
         self.likelihood_ = chosen_family(self.likelihood, y)
-        return start_of(self.likelihood_, y, weight, exposure, self.resolution, self._dtype())
-
-    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
-        gate_kernel = self.kernel if self.gate_kernel is None else self.gate_kernel
-        gate_inputs = self.inputs if self.gate_inputs is None else self.gate_inputs
-        f = self._latent(X, layout, sparsity, self.kernel, self.inputs)
-        f = eqx.tree_at(lambda gp: gp.prior_mean, f, np.asarray(start.f_mean, sparsity.dtype))
-        g = self._latent(
-            X, layout, sparsity, gate_kernel, gate_inputs, variance=FIRST_GATE_VARIANCE
-        )
-        return zero_inflated_gp(f, g, start.likelihood, layout.exposure)
+        start = start_of(self.likelihood_, y, weight, exposure, self.resolution, self.dtype)
+        mean = np.asarray(start.f_mean, self.dtype)
+        f = eqx.tree_at(lambda gp: gp.prior_mean, self._latent(X), mean)
+        g = self._latent(X, self.gate_kernel, self.gate_inputs, variance=FIRST_GATE_VARIANCE)
+        model = zero_inflated_gp(f, g, start.likelihood, self.layout_.exposure)
+        return [model], OutputScale(scale=start.scale)
 
     def _refuse_unsuited(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         super()._refuse_unsuited(X, y, weight)
@@ -128,9 +121,6 @@ class ZeroInflatedGPRegressor(ModelRegressor):
 
     def _title(self) -> str:
         return f"{super()._title()} ({self.likelihood_})"
-
-    def _reach(self, y: np.ndarray) -> float:
-        return 1.0 if self.likelihood_ in LOG_AMOUNTS else super()._reach(y)
 
     @property
     @entry_point
@@ -166,60 +156,6 @@ class ZeroInflatedGPRegressor(ModelRegressor):
     @entry_point
     def predict_distribution(self, X: Any) -> ZeroInflatedDistribution:
         return ZeroInflatedDistribution(self._predictions(X), self._output_scale)
-
-    @entry_point
-    def prob_on(self, X: ArrayLike) -> np.ndarray:
-        """Return the support E[Φ(g)] at each row: how far the signal is switched on, from 0 to 1.
-
-        With a hurdle likelihood it is the probability that an observation is not zero. With
-        Gaussian or gated noise it is not; see `prob_zero`.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Inputs.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            The support.
-
-        Examples
-        --------
-        >>> model.prob_on(new).round(2)
-        array([0., 1.])
-        """
-        return self.predict_distribution(X).prob_on
-
-    @entry_point
-    def predict_if_on(
-        self, X: ArrayLike, return_std: bool = False
-    ) -> np.ndarray | tuple[np.ndarray, np.ndarray]:
-        """Predict the observation at each row if the signal is fully on there.
-
-        It is how much there is where there is something. `predict` says how much to expect.
-
-        Parameters
-        ----------
-        X : array-like or DataFrame of shape (n_rows, n_features)
-            Inputs.
-        return_std : bool, default=False
-            If True, return standard deviations too.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_rows,)
-            Expected observations.
-        sd : ndarray of shape (n_rows,)
-            Their standard deviations, if `return_std`.
-
-        Examples
-        --------
-        >>> model.predict_if_on([[8.0]]).round(1)
-        array([4.])
-        """
-        mean, sd = self.predict_distribution(X).moments_if_on()
-        return (mean, sd) if return_std else mean
 
     @entry_point
     def predict_components(self, X: ArrayLike) -> pd.DataFrame:

@@ -1,8 +1,8 @@
 """The paper's experiments, from raw data to tables and figures."""
 
-from __future__ import annotations
-
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from zigp.datasets import load_jura, load_precipitation, load_toy
 from zigp.experiments import jura, precipitation, toy
@@ -10,8 +10,16 @@ from zigp.experiments.record import Record
 
 __all__ = ["EXPERIMENTS", "reproduce"]
 
-LOADERS = {"toy": load_toy, "precipitation": load_precipitation, "jura": load_jura}
-EXPERIMENTS = {"toy": toy.run, "precipitation": precipitation.run, "jura": jura.run}
+LOADERS: dict[str, Callable[..., Any]] = {
+    "toy": load_toy,
+    "precipitation": load_precipitation,
+    "jura": load_jura,
+}
+EXPERIMENTS: dict[str, Callable[..., Record]] = {
+    "toy": toy.run,
+    "precipitation": precipitation.run,
+    "jura": jura.run,
+}
 
 
 def reproduce(
@@ -26,19 +34,20 @@ def reproduce(
 
     With `resume`, the experiments that an earlier run into the same folder finished are read.
     """
-    chosen = list(EXPERIMENTS) if experiment == "all" else [experiment]
-    folders = [out / name if experiment == "all" else out for name in chosen]
-    for name in chosen:
-        if not resume:
-            LOADERS[name](data_dir)  # missing data fail now, not after other experiments
-    records: list[Record] = []
-    for name, folder in zip(chosen, folders, strict=True):
-        folder.mkdir(parents=True, exist_ok=True)
-        if resume and (folder / "results.json").exists():
-            records.append(_finished(folder, name, fast))
-        else:
-            records.append(EXPERIMENTS[name](data_dir, folder, fast=fast))
-    return records
+    every = {name: out / name for name in EXPERIMENTS}
+    folders = every if experiment == "all" else {experiment: out}
+    records = {
+        name: _finished(folder, name, fast)
+        for name, folder in folders.items()
+        if resume and (folder / "results.json").exists()
+    }
+    # Missing data fail now, not after other experiments.
+    data = {name: LOADERS[name](data_dir) for name in folders if name not in records}
+    for name, tables in data.items():
+        folders[name].mkdir(parents=True, exist_ok=True)
+        records[name] = EXPERIMENTS[name](tables, folders[name], fast=fast)
+        records[name].write(folders[name])
+    return [records[name] for name in folders]
 
 
 def _finished(folder: Path, name: str, fast: bool) -> Record:

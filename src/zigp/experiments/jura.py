@@ -1,29 +1,26 @@
 """Metals in the soil of the Swiss Jura: Table 2, Figures 5 and 6, and cadmium given two others."""
 
-from __future__ import annotations
-
 import copy
-import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from sklearn.linear_model import LinearRegression
 
-from zigp.datasets import load_jura
+from zigp import plots
 from zigp.diagnostics import scores
 from zigp.estimators import GPNetworkRegressor, SparseGPRegressor
-from zigp.experiments.figures import network_figure
-from zigp.experiments.record import Record, say
-
-if TYPE_CHECKING:
-    import pandas as pd
+from zigp.experiments.record import Record, say, timed
 
 METALS = ["cd", "ni", "zn"]
 NAMES = ["cadmium", "nickel", "zinc"]
 PLACE = ["x", "y"]
 # Settings were chosen, and results published, with Adam, the method of the paper.
-RESTARTS, FAST_RESTARTS, FAST_STEPS = 30, 3, 100
+EFFORT: dict[str, Any] = {"method": "adam", "n_restarts": 30}
+FAST_EFFORT: dict[str, Any] = {"method": "adam", "n_restarts": 3, "steps": 100}
 # The paper's Table 2: RMSE and MAE of cadmium, nickel and zinc.
 PAPER: dict[tuple[str, str], tuple[float, ...]] = {
     ("GPRN", "m=5"): (0.732, 0.572, 6.807, 5.163, 34.41, 22.14),
@@ -57,126 +54,128 @@ HETEROTOPIC: dict[tuple[str, str], dict[str, Any]] = {
 }
 
 
-def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
+def run(data: tuple[pd.DataFrame, pd.DataFrame], out: Path, *, fast: bool = False) -> Record:
     """Run networks with many restarts, cheap baselines, and cadmium given nickel and zinc."""
-    train, test = load_jura(data_dir)
+    train, test = data
     record = Record("jura", fast=fast)
-    shorter = {"n_restarts": FAST_RESTARTS, "steps": FAST_STEPS} if fast else {}
-    shown = _isotopic(record, train, test, shorter)
-    _free(record, train, test, fast)
-    _heterotopic(record, train, test, shorter)
-    figure = network_figure(shown, train, PLACE, dict(zip(METALS, NAMES, strict=True)))
-    figure.savefig(out / "figure5-and-6-network.png", dpi=110)
-    record.write(out)
+    effort = FAST_EFFORT if fast else EFFORT
+    shown = _isotopic(record, train, test, effort)
+    _baselines(record, train, test, {"steps": FAST_EFFORT["steps"]} if fast else {})
+    _heterotopic(record, train, test, effort)
+    _network_figure(shown, train).savefig(out / "figure5-and-6-network.png", dpi=110)
     return record
+
+
+def _isotopic(
+    record: Record, train: pd.DataFrame, test: pd.DataFrame, effort: dict[str, Any]
+) -> GPNetworkRegressor:
+    """Run the paper's table: all metals at the training sites, none at the test sites."""
+    for name, setting in [("sGPRN", "m=5")] if record.fast else PAPER:
+        m = int(setting.removeprefix("m="))
+        model = GPNetworkRegressor(sparse_weights=name == "sGPRN", n_inducing=m, **effort)
+        _add_restarts(
+            record,
+            model,
+            (train[PLACE], train[METALS]),
+            lambda one: one.predict(test[PLACE], return_std=True),
+            test[METALS],
+            model=name,
+            setting=setting,
+            split="isotopic",
+        )
+    return model
+
+
+def _heterotopic(
+    record: Record, train: pd.DataFrame, test: pd.DataFrame, effort: dict[str, Any]
+) -> None:
+    """Predict cadmium at the test sites, where nickel and zinc are known."""
+    both = pd.concat([train, test], ignore_index=True)
+    places, Y = both[PLACE], both[METALS].to_numpy().copy()
+    Y[len(train) :, 0] = np.nan
+    for (name, setting), own in HETEROTOPIC.items():
+        if record.fast and setting != "m=15,log,noise":
+            continue
+        model = GPNetworkRegressor(n_inducing=15, back_transform="median", **own, **effort)
+        _add_restarts(
+            record,
+            model,
+            (places, Y),
+            lambda one: (one.impute(places, Y)[len(train) :, :1], None),
+            test[["cd"]],
+            model=name,
+            setting=setting,
+            split="heterotopic",
+        )
+
+
+def _add_restarts(
+    record: Record,
+    network: GPNetworkRegressor,
+    data: tuple[Any, Any],
+    ask: Callable[[GPNetworkRegressor], tuple[np.ndarray, np.ndarray | None]],
+    truth: pd.DataFrame,
+    **keys: Any,
+) -> None:
+    """Fit a network; add a row for every restart that did not fail, with its bound on the data."""
+    seconds = timed(network.fit, *data)
+    for restart, fit in enumerate(network.restarts_):
+        if not fit.failed:
+            one = copy.copy(network)
+            one.model_ = fit.model
+            mean, sd = ask(one)
+            bound = one.elbo(*data)
+            _add(record, truth, mean, sd, restart=restart, elbo=bound, seconds=seconds, **keys)
+    say(f"jura: {' '.join(keys.values())}, {len(network.restarts_)} restarts ({seconds:.0f} s)")
 
 
 def _add(
     record: Record,
-    mean: np.ndarray,
     truth: pd.DataFrame,
+    mean: np.ndarray,
     sd: np.ndarray | None = None,
     **keys: Any,
 ) -> None:
     """Add one row and its predictions for each output."""
     for p, output in enumerate(map(str, truth)):
         y = truth[output].to_numpy()
-        columns: dict[str, Any] = {"row": np.arange(len(y)), "output": output, "y": y}
-        columns["mean"] = mean[:, p]
+        columns = {"row": np.arange(len(y)), "output": output, "y": y, "mean": mean[:, p]}
         if sd is not None:
             columns["sd"] = sd[:, p]
         record.add(scores.errors(y, mean[:, p]) | {"output": output}, columns, **keys)
 
 
-def _each_restart(
-    record: Record,
-    network: GPNetworkRegressor,
-    ask: Callable[[GPNetworkRegressor], tuple[np.ndarray, np.ndarray | None]],
-    truth: pd.DataFrame,
-    data: tuple[Any, Any],
-    **keys: Any,
-) -> None:
-    """Add a row for every restart that did not fail, with its bound on the training data."""
-    for restart, fit in enumerate(network.restarts_):
-        if not fit.failed:
-            one = copy.copy(network)
-            one.model_ = fit.model
-            mean, sd = ask(one)
-            _add(record, mean, truth, sd, restart=restart, elbo=one.elbo(*data), **keys)
-
-
-def _isotopic(
+def _baselines(
     record: Record, train: pd.DataFrame, test: pd.DataFrame, shorter: dict[str, Any]
-) -> GPNetworkRegressor:
-    """Run the paper's table: all metals at the training sites, none at the test sites."""
-    shown: dict[tuple[str, str], GPNetworkRegressor] = {}
-    for name, setting in PAPER:
-        if shorter and (name, setting) != ("sGPRN", "m=5"):
-            continue
-        options: dict[str, Any] = {"n_restarts": RESTARTS, "method": "adam"} | shorter
-        m = int(setting.removeprefix("m="))
-        model = GPNetworkRegressor(2, sparse_weights=name == "sGPRN", n_inducing=m, **options)
-        start = time.perf_counter()
-        model.fit(train[PLACE], train[METALS])
-        seconds = time.perf_counter() - start
-
-        def ask(one: GPNetworkRegressor) -> tuple[np.ndarray, np.ndarray]:
-            mean, sd = one.predict(test[PLACE], return_std=True)
-            return mean, sd
-
-        keys = {"model": name, "setting": setting, "split": "isotopic", "seconds": seconds}
-        data = (train[PLACE], train[METALS])
-        _each_restart(record, model, ask, test[METALS], data, **keys)
-        shown[name, setting] = model
-        say(f"jura: {name} {setting}, {len(model.restarts_)} restarts ({seconds:.0f} s)")
-    return shown["sGPRN", "m=5" if shorter else "m=10"]
-
-
-def _free(record: Record, train: pd.DataFrame, test: pd.DataFrame, fast: bool) -> None:
+) -> None:
     """Run cheap baselines: training median, a GP per metal, and a log-linear regression."""
     median = np.tile(train[METALS].median().to_numpy(), (len(test), 1))
-    _add(record, median, test[METALS], model="Median", split="isotopic")
-    options: dict[str, Any] = {"kernel": "squared_exponential"}
-    options |= {"steps": FAST_STEPS} if fast else {}
-    start = time.perf_counter()
-    alone = [
-        SparseGPRegressor(**options).fit(train[PLACE], train[metal]).predict(test[PLACE], True)
-        for metal in METALS
-    ]
-    mean, sd = (np.stack([pair[i] for pair in alone], axis=1) for i in (0, 1))
-    seconds = time.perf_counter() - start
-    _add(record, mean, test[METALS], sd, model="GPr", split="isotopic", seconds=seconds)
-    _add(record, median[:, :1], test[["cd"]], model="Median", split="heterotopic")
-
-    def design(table: pd.DataFrame) -> np.ndarray:
-        return np.column_stack([np.ones(len(table)), np.log(table[["ni", "zn"]].to_numpy())])
-
-    slope = np.linalg.lstsq(design(train), np.log(train["cd"].to_numpy()), rcond=None)[0]
-    line = np.exp(design(test) @ slope)[:, None]
-    _add(record, line, test[["cd"]], model="LogLinear", setting="log", split="heterotopic")
+    _add(record, test[METALS], median, model="Median", split="isotopic")
+    models = {metal: SparseGPRegressor("squared_exponential", **shorter) for metal in METALS}
+    seconds = sum(timed(one.fit, train[PLACE], train[metal]) for metal, one in models.items())
+    predicted = [one.predict(test[PLACE], return_std=True) for one in models.values()]
+    mean, sd = np.stack(predicted, axis=-1)
+    _add(record, test[METALS], mean, sd, model="GPr", split="isotopic", seconds=seconds)
+    _add(record, test[["cd"]], median[:, :1], model="Median", split="heterotopic")
+    known = ["ni", "zn"]
+    logs = LinearRegression().fit(np.log(train[known]), np.log(train[["cd"]]))
+    line = np.exp(logs.predict(np.log(test[known])))
+    _add(record, test[["cd"]], line, model="LogLinear", setting="log", split="heterotopic")
 
 
-def _heterotopic(
-    record: Record, train: pd.DataFrame, test: pd.DataFrame, shorter: dict[str, Any]
-) -> None:
-    """Predict cadmium at the test sites, where nickel and zinc are known."""
-    import pandas as pd
-
-    both = pd.concat([train, test], ignore_index=True)
-    Y = both[METALS].to_numpy().copy()
-    Y[len(train) :, 0] = np.nan
-    for (name, setting), own in HETEROTOPIC.items():
-        if shorter and setting != "m=15,log,noise":
-            continue
-        options: dict[str, Any] = {"n_restarts": RESTARTS, "method": "adam"} | own | shorter
-        model = GPNetworkRegressor(n_inducing=15, back_transform="median", **options)
-        start = time.perf_counter()
-        model.fit(both[PLACE], Y)
-        seconds = time.perf_counter() - start
-
-        def ask(one: GPNetworkRegressor) -> tuple[np.ndarray, None]:
-            return one.impute(both[PLACE], Y)[len(train) :, :1], None
-
-        keys = {"model": name, "setting": setting, "split": "heterotopic", "seconds": seconds}
-        _each_restart(record, model, ask, test[["cd"]], (both[PLACE], Y), **keys)
-        say(f"jura: cadmium by {name} {setting} ({seconds:.0f} s)")
+def _network_figure(model: GPNetworkRegressor, train: pd.DataFrame) -> Figure:
+    """Figures 5 and 6: latents, weights, support, predictions and data on maps, in km."""
+    east, north = (np.linspace(train[c].min(), train[c].max(), 40) for c in PLACE)
+    grid = np.column_stack([part.ravel() for part in np.meshgrid(east, north)])
+    figure = Figure((12.0, 6.4), layout="compressed")
+    axes = plots.network_panels(
+        model,
+        pd.DataFrame(grid, columns=PLACE),
+        observed=(train[PLACE], train[METALS]),
+        outputs=NAMES,
+        figure=figure,
+    )
+    for ax in axes.flat:
+        ax.set_xlabel("east, km" if ax.get_xlabel() else "")
+        ax.set_ylabel("north, km" if ax.get_ylabel() else "")
+    return figure

@@ -1,39 +1,40 @@
 """Hourly rain at stations in Finland: the paper's Table 1, Figures 3 and 4."""
 
-from __future__ import annotations
-
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+from scipy.spatial import cKDTree
 from sklearn.dummy import DummyRegressor
+from sklearn.metrics import average_precision_score
 from sklearn.model_selection import KFold
 
-from zigp.datasets import load_precipitation
+from zigp import plots
 from zigp.diagnostics import scores
+from zigp.diagnostics.validation import row_scores
 from zigp.estimators import (
     HurdleGPRegressor,
     SparseGPClassifier,
     SparseGPRegressor,
     ZeroInflatedGPRegressor,
 )
-from zigp.experiments.figures import error_figure, rain_maps
-from zigp.experiments.peers import PEERS, installed_peers
-from zigp.experiments.record import Record, say
+from zigp.experiments.record import Record, say, timed
 from zigp.gp.kernels import SquaredExponential
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from zigp.estimators.regressor import Regressor
 
 INPUTS = ["lat", "lon", "hour"]
 RESOLUTION = 0.1  # mm, of the gauges
 TEST_HOURS = 216
+DAYS = 7  # on maps
 _JOINT = ("GPc", "GPr", "Hurdle", "ZiGP")  # each one model of all rows
 FAST_STEPS = 60
+# Models that users would pick otherwise, if installed (pip install 'zigp[peers]'): their names in
+# the tables, and the packages they come from.
+PEERS = {"LightGBM": "lightgbm", "scikit-lego": "sklego"}
 
 # `paper`: 10 × 100 inducing points, squared exponential kernels with a length-scale for each of
 # latitude, longitude and time, Gaussian noise. The initial length-scales (degrees, hours) were
@@ -53,11 +54,6 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "tol": 0.0,
     },
     "own": {},
-}
-_LIKELIHOOD: dict[str, dict[str, Any]] = {"paper": {"likelihood": "gaussian"}, "own": {}}  # of ZiGP
-MODELS = {
-    "paper": ("Zero", "GPc", "GPr", "GPcr", "GPcr0", "Hurdle", "ZiGP"),
-    "own": ("LightGBM", "scikit-lego", "ZiGP"),  # peers only where they are installed
 }
 # The paper's Table 1.
 PAPER: dict[str, dict[str, float]] = {
@@ -95,74 +91,87 @@ def splits(
         yield seed, np.flatnonzero(~test_rows), np.flatnonzero(test_rows)
 
 
-def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
-    """Run every model on every fold of both splits, and write results and figures into `out`."""
-    rain = load_precipitation(data_dir)
+def run(rain: pd.DataFrame, out: Path, *, fast: bool = False) -> Record:
+    """Run every model on every fold of both splits; draw Figures 3 and 4 into `out`."""
     record = Record("precipitation", fast=fast)
-    shown: ZeroInflatedGPRegressor | None = None
-    for setting, names in MODELS.items():
-        if fast and setting == "own":
-            names = tuple(name for name in names if name != "ZiGP")
-        for split in ("kfold", "time"):
-            if fast and split != "kfold":
-                continue
-            for fold, train, test in splits(rain, split, folds=1 if fast else 5):
-                models, seconds = _fitted(rain.iloc[train], setting, names, fast)
-                shown = shown or models.get("ZiGP")
-                for name in (name for name in names if name in models):
-                    scored = _scored(name, models[name], rain.iloc[test], test)
-                    row = record.add(
-                        *scored, model=name, setting=setting, split=split, fold=fold,
-                        elbo=_bound(name, models[name], rain.iloc[train]), seconds=seconds[name],
-                    )  # fmt: skip
-                    say(f"precipitation, {setting}, {split} {fold}: {_in_words(row)}")
-    assert shown is not None
-    _figures(record, rain, shown, out)
-    record.write(out)
+    for setting, split in product(SETTINGS, ["kfold"] if fast else ["kfold", "time"]):
+        for fold, train, test in splits(rain, split, folds=1 if fast else 5):
+            models, seconds = _fitted(rain.iloc[train], setting, fast)
+            if not record.rows:
+                _rain_maps(rain, models["ZiGP"]).savefig(out / "figure3-maps.png", dpi=110)
+            for name, model in models.items():
+                scored = _scored(name, model, rain.iloc[test], test)
+                row = record.add(
+                    *scored, model=name, setting=setting, split=split, fold=fold,
+                    elbo=_bound(name, model, rain.iloc[train]), seconds=seconds[name],
+                )  # fmt: skip
+                say(f"precipitation, {setting}, {split} {fold}: {_in_words(row)}")
+    shown = record.predictions().query("setting == 'paper' and split == 'kfold'")
+    _error_figure(shown).savefig(out / "figure4-errors.png", dpi=110)
     return record
 
 
 def _fitted(
-    train: pd.DataFrame, setting: str, names: tuple[str, ...], fast: bool
+    train: pd.DataFrame, setting: str, fast: bool
 ) -> tuple[dict[str, Any], dict[str, float]]:
-    """Return fitted models and their seconds by name; hurdles share classifier and regressions."""
+    """Return fitted models and their seconds by name; hurdles share the classifier."""
     settings = SETTINGS[setting] | ({"steps": FAST_STEPS} if fast else {})
     X, y = train[INPUTS], train["rain_mm"].to_numpy()
     models: dict[str, Any] = {}
     seconds: dict[str, float] = {}
 
-    def fit(name: str, model: Any, rows: Any = slice(None), target: np.ndarray = y) -> Any:
-        start = time.perf_counter()
-        models[name] = model.fit(X[rows], target[rows])
-        seconds[name] = time.perf_counter() - start
-        return model
+    def fit(name: str, model: Any, rows: Any = slice(None), target: np.ndarray = y) -> None:
+        seconds[name] = timed(model.fit, X[rows], target[rows])
+        models[name] = model
 
-    def hurdle(name: str, amount: Any, took: float, **how: Any) -> None:
-        models[name] = HurdleGPRegressor.from_parts(models["GPc"], amount, **how, **settings)
-        seconds[name] = seconds["GPc"] + took
-
-    if "Zero" in names:
-        fit("Zero", DummyRegressor(strategy="constant", constant=0.0))
-    if "GPc" in names:
-        fit("GPc", SparseGPClassifier(**settings), target=(y > 0) * 1)
-    if "GPr" in names:
-        fit("GPr", SparseGPRegressor(**settings))
-    if "GPcr" in names:
-        hurdle("GPcr", models["GPr"], seconds["GPr"], combine="class", amount_rows="all")
-    if "GPcr0" in names:
-        amount = fit("GPcr0", SparseGPRegressor(**settings), models["GPc"].predict(X) == 1)
-        took = seconds["GPcr0"]
-        hurdle("GPcr0", amount, took, combine="class", amount_rows="predicted")
-    if "Hurdle" in names:
-        amount = fit("Hurdle", SparseGPRegressor(**settings), y > 0)
-        took = seconds["Hurdle"]
-        hurdle("Hurdle", amount, took, combine="expectation", amount_rows="positive")
-    if "ZiGP" in names:
-        fit("ZiGP", ZeroInflatedGPRegressor(**_LIKELIHOOD[setting], **settings))
-    for name, peer in installed_peers().items():
-        if name in names:
-            fit(name, peer)
+    if setting == "own":
+        own = {} if fast else {"ZiGP": ZeroInflatedGPRegressor(**settings)}
+        for name, model in (installed_peers() | own).items():
+            fit(name, model)
+        return models, seconds
+    fit("Zero", DummyRegressor(strategy="constant", constant=0.0))
+    fit("GPc", SparseGPClassifier(**settings), target=(y > 0) * 1)
+    fit("GPr", SparseGPRegressor(**settings))
+    for name, combine, amount_rows, rows in (
+        ("GPcr", "class", "all", slice(None)),
+        ("GPcr0", "class", "predicted", models["GPc"].predict(X) == 1),
+        ("Hurdle", "expectation", "positive", y > 0),
+    ):
+        fit(name, SparseGPRegressor(**settings), rows)
+        models[name] = HurdleGPRegressor.from_parts(
+            models["GPc"], models[name], combine=combine, amount_rows=amount_rows, **settings
+        )
+        seconds[name] += seconds["GPc"]
+    fit("ZiGP", ZeroInflatedGPRegressor(likelihood="gaussian", **settings))
     return models, seconds
+
+
+def installed_peers() -> dict[str, Any]:
+    """Return regressors of the installed packages, by name.
+
+    Their settings were chosen on training rows alone (benchmarks/tune_precipitation.py).
+    """
+    found: dict[str, Any] = {}
+    if find_spec(PEERS["LightGBM"]):
+        from lightgbm import LGBMRegressor
+
+        found["LightGBM"] = LGBMRegressor(
+            objective="tweedie",
+            tweedie_variance_power=1.7,
+            num_leaves=127,
+            n_estimators=500,
+            random_state=0,
+            verbose=-1,
+        )
+    if find_spec(PEERS["scikit-lego"]):
+        from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+        from sklego.meta import ZeroInflatedRegressor
+
+        forest = {"min_samples_leaf": 3, "n_jobs": -1, "random_state": 0}
+        found["scikit-lego"] = ZeroInflatedRegressor(
+            RandomForestClassifier(**forest), RandomForestRegressor(**forest)
+        )
+    return found
 
 
 def _bound(name: str, model: Any, train: pd.DataFrame) -> float | None:
@@ -185,33 +194,17 @@ def _scored(
     found: dict[str, float] = {}
     if name != "GPr":
         columns["prob_on"] = model.prob_on(X)
-        found["auprc"] = scores.auprc(y > 0, columns["prob_on"])
+        found["auprc"] = float(average_precision_score(y > 0, columns["prob_on"]))
     if name == "GPc":
         return found | scores.class_scores(y > 0, columns["prob_on"] >= 0.5), columns
-    columns["mean"], columns["sd"] = model.predict(X, return_std=True)
-    columns |= distribution_columns(model, X, y, columns["mean"], columns["sd"])
+    columns |= row_scores(model, X, y, RESOLUTION)
+    lower, upper = model.predict_interval(X, 0.9).clip(lower=0.0).to_numpy().T
+    columns["covered90"] = ((lower <= y) & (y <= upper)).astype(int)
     found |= scores.amount_scores(y, columns["mean"], RESOLUTION)
     for score, column in (("nlpd", "nlpd"), ("crps", "crps"), ("coverage90", "covered90")):
         found[score] = float(np.mean(columns[column]))
     found["pit_distance"] = scores.distance_from_uniform(columns["pit"])
     return found, columns
-
-
-def distribution_columns(
-    model: Regressor, X: pd.DataFrame, y: np.ndarray, mean: np.ndarray, sd: np.ndarray
-) -> dict[str, np.ndarray]:
-    """Return each observation's −log probability of its cell, CRPS, coverage at 90 % and PIT."""
-
-    def below(t: np.ndarray) -> np.ndarray:
-        return model.prob_below(X, t)
-
-    reach = np.maximum(y, mean) + 12.0 * sd
-    return {
-        "nlpd": scores.log_score(y, lambda a, b: model.log_prob_between(X, a, b), RESOLUTION),
-        "crps": scores.crps(y, below, reach),
-        "covered90": scores.covered(y, below, 0.9).astype(int),
-        "pit": scores.pit(y, below, RESOLUTION),
-    }
 
 
 def _in_words(row: dict[str, Any]) -> str:
@@ -221,9 +214,55 @@ def _in_words(row: dict[str, Any]) -> str:
     return f"{row['model']} {', '.join(found)} ({row['seconds']:.0f} s)"
 
 
-def _figures(record: Record, rain: pd.DataFrame, model: ZeroInflatedGPRegressor, out: Path) -> None:
-    """Draw Figure 3, a week of rain on maps, and Figure 4, the distribution of errors."""
-    rain_maps(rain, model, INPUTS).savefig(out / "figure3-maps.png", dpi=110)
-    predictions = record.predictions()
-    kfold = predictions[(predictions["setting"] == "paper") & (predictions["split"] == "kfold")]
-    error_figure(kfold, ("GPr", "ZiGP"), RESOLUTION).savefig(out / "figure4-errors.png", dpi=110)
+def _rain_maps(rain: pd.DataFrame, model: ZeroInflatedGPRegressor) -> Figure:
+    """Figure 3: a week of rain on maps, at the wettest hour of each day.
+
+    From the top: the readings, the prediction and the support, the latter two near stations.
+    """
+    hours = _wettest_hours(rain)
+    grid = _near(rain[["lat", "lon"]].drop_duplicates(), hours)
+    parts = model.predict_components(grid)
+    shown = rain["rain_mm"][rain["hour"].isin(hours)]
+    same: dict[str, Any] = {"limits": (0.0, float(shown[shown > 0].quantile(0.95))), "tol": 0.05}
+    rows: list[tuple[Any, Any, str, dict[str, Any]]] = [
+        (rain[INPUTS], rain["rain_mm"], "readings, mm", same),
+        (grid, parts["signal"].clip(lower=0.0), "prediction, mm", same),
+        (grid, parts["gate"], "support, 0 off, 1 on", {"kind": "share"}),
+    ]
+    figure = Figure((1.6 * DAYS + 0.8, 8.4), layout="constrained")
+    subfigures: Any = figure.subfigures(3, 1)
+    for part, (X, values, label, how) in zip(subfigures, rows, strict=True):
+        axes = plots.time_slices(X, values, at=hours, ncols=DAYS, label=label, figure=part, **how)
+        for ax, hour in zip(axes, hours, strict=True):
+            text = f"day {hour // 24 + 1}, {hour % 24:02d}:00"
+            ax.set_title(text, loc="left", fontsize="medium")
+    return figure
+
+
+def _wettest_hours(rain: pd.DataFrame) -> list[int]:
+    """Return the wettest hour of each day in the wettest run of days."""
+    total = rain.groupby("hour")["rain_mm"].sum()
+    by_day = total.groupby(total.index // 24)
+    last = int(np.nanargmax(by_day.sum().rolling(DAYS).sum()))
+    return by_day.idxmax().iloc[last - DAYS + 1 : last + 1].tolist()
+
+
+def _near(stations: pd.DataFrame, hours: Sequence[int]) -> pd.DataFrame:
+    """Return a grid over the stations at each hour, without places far from all of them."""
+    lowest, highest = stations.min(), stations.max()
+    lat, lon = (np.linspace(lowest[c], highest[c], n) for c, n in (("lat", 45), ("lon", 22)))
+    grid = pd.DataFrame({"lat": lat}).merge(pd.DataFrame({"lon": lon}), how="cross")
+    degrees = [1.0, np.cos(np.deg2rad(stations["lat"].mean()))]  # in those of latitude
+    distance, _ = cKDTree(stations * degrees).query(grid * degrees)
+    return grid[distance < 0.8].merge(pd.DataFrame({"hour": hours}), how="cross")
+
+
+def _error_figure(predictions: pd.DataFrame) -> Figure:
+    """Figure 4: how often absolute errors exceed a size, one line per model."""
+    figure = Figure((6.4, 4.2), layout="constrained")
+    ax = figure.subplots()
+    for name in ("GPr", "ZiGP"):
+        mine = predictions[predictions["model"] == name]
+        y, mean = mine["y"].rename("held-out rain"), mine["mean"].clip(lower=0.0)
+        plots.error_distribution(y, mean, resolution=RESOLUTION, unit="mm", label=name, ax=ax)
+    return figure

@@ -1,35 +1,20 @@
 """The record of an experiment: scores of every fit, and the predictions behind them."""
 
-from __future__ import annotations
-
 import json
 import os
 import platform
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
+import jax
 import numpy as np
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-METRICS = (
-    "rmse",
-    "mae",
-    "f1",
-    "accuracy",
-    "precision",
-    "recall",
-    "nlpd",
-    "crps",
-    "coverage90",
-    "pit_distance",
-    "auprc",
-)
 _KEYS = ("model", "setting", "split", "fold", "restart")
 _COLUMNS = (
     *_KEYS,
@@ -44,7 +29,7 @@ class Record:
 
     experiment: str
     rows: list[dict[str, Any]] = field(default_factory=list)
-    environment: dict[str, Any] = field(default_factory=lambda: environment())
+    environment: dict[str, Any] = field(default_factory=lambda: _environment())
     fast: bool = False
     _predictions: list[pd.DataFrame] = field(default_factory=list)
 
@@ -62,8 +47,6 @@ class Record:
         seconds: float | None = None,
     ) -> dict[str, Any]:
         """Add the scores of one fit, and its predictions as columns."""
-        import pandas as pd
-
         keys = {
             "model": model,
             "setting": setting,
@@ -71,34 +54,27 @@ class Record:
             "fold": fold,
             "restart": restart,
         }
-        row = {**keys, "elbo": elbo, **{k: _plain(v) for k, v in scores.items()}}
-        row["seconds"] = seconds
+        found = {name: _plain(score) for name, score in scores.items()}
+        row = keys | {"elbo": elbo} | found | {"seconds": seconds}
         self.rows.append(row)
         self._predictions.append(pd.DataFrame(keys | predictions).reindex(columns=_COLUMNS))
         return row
 
     @classmethod
-    def read(cls, folder: Path) -> Record:
+    def read(cls, folder: Path) -> Self:
         """Read what an earlier run wrote into a folder."""
-        import pandas as pd
-
         try:
             results = json.loads((folder / "results.json").read_text())
-            table = pd.read_csv(folder / "predictions.csv.gz")
-            where = results["environment"]
-            record = cls(results["experiment"], results["rows"], where, where["fast"])
+            where, table = results["environment"], pd.read_csv(folder / "predictions.csv.gz")
+            return cls(results["experiment"], results["rows"], where, where["fast"], [table])
         except (KeyError, EOFError, ValueError) as error:
             raise ValueError(
                 f"{folder} does not hold the results of a finished run ({error}). Run it again "
                 "with --force, or choose another folder."
             ) from error
-        record._predictions = [table]
-        return record
 
     def means(self) -> pd.DataFrame:
         """Return the mean scores of every model, setting and split."""
-        import pandas as pd
-
         names = ("split", "setting", "model", "output")
         keys = [name for name in names if any(row.get(name) for row in self.rows)]
         table = pd.DataFrame(self.rows).drop(columns=["fold", "restart"])
@@ -106,26 +82,20 @@ class Record:
 
     def predictions(self) -> pd.DataFrame:
         """Return all predictions so far."""
-        import pandas as pd
-
         # Columns that do not apply are left out, so that pandas does not guess their type.
         parts = [part.dropna(axis=1, how="all") for part in self._predictions]
         table = pd.concat(parts, ignore_index=True).reindex(columns=_COLUMNS)
-        for column in ("fold", "restart", "row"):
-            table[column] = table[column].astype("Int64")
-        return table
+        return table.astype(dict.fromkeys(("fold", "restart", "row"), "Int64"))
 
-    def write(self, out: Path) -> list[Path]:
+    def write(self, out: Path) -> None:
         """Write results.json and predictions.csv.gz into a folder."""
-        out.mkdir(parents=True, exist_ok=True)
         results = {
             "experiment": self.experiment,
             "rows": self.rows,
             "environment": self.environment | {"fast": self.fast},
         }
-        pages = [out / "results.json", out / "predictions.csv.gz"]
         self.predictions().to_csv(
-            pages[1],
+            out / "predictions.csv.gz",
             index=False,
             float_format="%.7g",
             compression={"method": "gzip", "compresslevel": 4, "mtime": 0},
@@ -133,8 +103,7 @@ class Record:
         # Written last and at once: the file exists only for finished runs.
         unfinished = out / "results.json.part"
         unfinished.write_text(json.dumps(results, indent=1) + "\n")
-        unfinished.replace(pages[0])
-        return pages
+        unfinished.replace(out / "results.json")
 
 
 def _plain(value: float | str) -> float | str | None:
@@ -142,10 +111,8 @@ def _plain(value: float | str) -> float | str | None:
     return value if isinstance(value, str) or np.isfinite(value) else None
 
 
-def environment() -> dict[str, Any]:
+def _environment() -> dict[str, Any]:
     """Return versions and machine, as far as numbers may depend on them."""
-    import jax
-
     return {
         "python": platform.python_version(),
         "packages": {name: version(name) for name in _PACKAGES},
@@ -158,3 +125,10 @@ def environment() -> dict[str, Any]:
 def say(text: str) -> None:
     """Print a line of progress on stderr."""
     print(text, file=sys.stderr, flush=True)
+
+
+def timed(fit: Callable[..., Any], *data: Any) -> float:
+    """Fit a model to data, and return the seconds that it took."""
+    start = time.perf_counter()
+    fit(*data)
+    return time.perf_counter() - start

@@ -1,38 +1,35 @@
 """A noisy signal with stretches of zeros: the paper's Figures 1 and 2."""
 
-from __future__ import annotations
-
-import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
-from zigp.datasets import load_toy
+from zigp import plots
 from zigp.diagnostics import scores
 from zigp.estimators import SparseGPRegressor, ZeroInflatedGPRegressor
-from zigp.experiments.figures import fits_and_truth, parts_figure
-from zigp.experiments.record import Record, say
+from zigp.experiments.record import Record, say, timed
 
-FAST_STEPS = 150
+STEPS, FAST_STEPS = 1000, 150
 
 
-def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
+def run(toy: pd.DataFrame, out: Path, *, fast: bool = False) -> Record:
     """Fit both models to the noisy y, and score their signals against the true f."""
-    toy = load_toy(data_dir)
     X, y, f = toy[["x"]], toy["y"].to_numpy(), toy["f"].to_numpy()
     record = Record("toy", fast=fast)
-    settings: dict[str, Any] = {"kernel": "squared_exponential", "steps": 1000}
-    if fast:
-        settings["steps"] = FAST_STEPS
+    settings: dict[str, Any] = {
+        "kernel": "squared_exponential",
+        "steps": FAST_STEPS if fast else STEPS,
+    }
     models: dict[str, Any] = {
         "GPr": SparseGPRegressor(**settings),
         "ZiGP": ZeroInflatedGPRegressor(likelihood="gaussian", **settings),
     }
     for name, model in models.items():
-        start = time.perf_counter()
-        model.fit(X, y)
-        seconds = time.perf_counter() - start
+        seconds = timed(model.fit, X, y)
         mean, observation_sd = model.predict(X, return_std=True)
         sd = np.sqrt(np.maximum(observation_sd**2 - model.noise_sd_**2, 0.0))  # of the signal
         columns: dict[str, Any] = {"row": np.arange(len(f)), "output": "f", "y": f}
@@ -45,8 +42,23 @@ def run(data_dir: Path | None, out: Path, *, fast: bool = False) -> Record:
         record.add(found, columns, model=name, elbo=model.elbo(X, y), seconds=seconds)
         say(f"toy: {name} RMSE {found['rmse']:.4f}, MAE {found['mae']:.4f} ({seconds:.0f} s)")
     shown = {"zero-inflated GP": models["ZiGP"], "GP regression": models["GPr"]}
-    fits_and_truth(toy, shown).savefig(out / "figure1-fits.png", dpi=110)
-    parts = parts_figure(toy, models["ZiGP"])
+    _fits_and_truth(toy, shown).savefig(out / "figure1-fits.png", dpi=110)
+    parts = Figure((8.0, 8.4), layout="constrained")
+    plots.components_1d(models["ZiGP"], X, toy["y"], figure=parts)
     parts.savefig(out / "figure2-signal-and-kernels.png", dpi=110)
-    record.write(out)
     return record
+
+
+def _fits_and_truth(toy: pd.DataFrame, models: Mapping[str, Any]) -> Figure:
+    """Figure 1: fits below each other, with the true signal."""
+    figure = Figure((6.4, 2.4 * len(models)), layout="constrained")
+    axes = figure.subplots(len(models), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    for ax, (title, model) in zip(axes, models.items(), strict=True):
+        plots.fit_1d(model, toy[["x"]], toy["y"], level=None, ax=ax)
+        ax.plot(toy["x"], toy["f"], "k--", linewidth=1, label="truth")
+        ax.get_legend().remove()
+        ax.set_title(title, loc="left")
+        ax.label_outer()
+    handles, labels = axes[0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside upper right", ncols=3, frameon=False)
+    return figure

@@ -70,8 +70,7 @@ def amount_histogram(
     else:  # equally many of the values that can be recorded in each bin
         width = step * np.ceil(((high - low) / step + 1) / count)
         edges = np.arange(low - 0.5 * step, high + width, width)
-    counts, _ = np.histogram(on, edges)
-    ax.stairs(counts, edges, fill=True, color=SIGNAL)
+    ax.stairs(*np.histogram(on, edges), fill=True, color=SIGNAL)
     ax.set(xlabel=f"{target_label(y=y, unit=unit)} (non-zero values)", ylabel="rows")
     return ax
 
@@ -232,9 +231,7 @@ def error_distribution(
     if resolution is not None and not resolution > 0:
         raise ValueError(f"resolution must be positive, not {resolution!r}.")
     ax = axes_for(ax)
-    size = np.sort(np.abs(mean - truth))
-    share = 1.0 - np.arange(len(size)) / len(size)
-    ax.plot(size, share, drawstyle="steps-post", label=label, **next_line(ax))
+    ax.ecdf(np.abs(mean - truth), complementary=True, label=label, **next_line(ax))
     ax.set(
         yscale="log",
         xlabel=f"absolute error of {target_label(y=y, unit=unit)}",
@@ -245,6 +242,5 @@ def error_distribution(
     else:
         ax.set_xscale("symlog", linthresh=resolution, linscale=0.5)
         draw_once(ax, "resolution", ax.axvline, resolution)
-        largest = max(float(np.max(line.get_xdata())) for line in curves(ax))
-        ax.set_xlim(0.0, 1.1 * max(largest, resolution))
+        ax.set_xlim(0.0, 1.1 * ax.dataLim.xmax)
     return with_legend(ax)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -31,20 +32,12 @@ MOST_VECTORS = 1_000  # dots in a vector graphic; more are drawn as pixels
 
 def axes_for(ax: Axes | None) -> Axes:
     """Return the given axes, or pyplot's current ones."""
-    return _pyplot().gca() if ax is None else ax
+    return plt.gca() if ax is None else ax
 
 
 def figure_for(figure: Canvas | None, width: float, height: float) -> Canvas:
     """Return the given figure, or a new one of pyplot's; width and height are in inches."""
-    size = (width, height)
-    return _pyplot().figure(figsize=size, layout="compressed") if figure is None else figure
-
-
-def _pyplot() -> Any:
-    """Return pyplot, which is imported only if it is needed: it chooses a window system."""
-    import matplotlib.pyplot as plt
-
-    return plt
+    return figure or plt.figure(figsize=(width, height), layout="compressed")
 
 
 def curves(ax: Axes) -> list[Any]:
@@ -68,7 +61,7 @@ def draw_once(ax: Axes, gid: str, draw: Callable[..., Any], *args: Any, **style:
 
 def draw_data(ax: Axes, x: Any, y: Any, **style: Any) -> None:
     """Draw observations as small grey dots."""
-    dots: dict[str, Any] = {"color": DATA, "markersize": 3, "zorder": 1} | style
+    dots: dict[str, Any] = {"color": DATA, "markersize": 3, "zorder": 1, **style}
     ax.plot(x, y, ".", rasterized=len(y) > MOST_VECTORS, **dots)
 
 

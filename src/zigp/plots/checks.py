@@ -7,7 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import binom, binomtest, norm
-from sklearn.metrics import precision_recall_curve
+from sklearn.metrics import average_precision_score, precision_recall_curve
 from sklearn.utils.validation import check_is_fitted
 
 from zigp import diagnostics
@@ -19,7 +19,7 @@ from zigp.plots.canvas import (
     next_line,
     with_legend,
 )
-from zigp.plots.labels import target_label
+from zigp.plots.labels import check_can, target_label
 
 _TWO_SD = 0.9545  # probability within two standard deviations
 
@@ -74,7 +74,7 @@ def reliability(
     'observed share of non-zero rain_mm'
     """
     table = diagnostics.reliability(model, X, y, tol, bins)
-    return draw_reliability(table, _name(y), label=label, ax=axes_for(ax))
+    return draw_reliability(table, target_label(y=y, unit=""), label=label, ax=axes_for(ax))
 
 
 def draw_reliability(table: pd.DataFrame, name: str, *, label: str | None = None, ax: Axes) -> Axes:
@@ -152,10 +152,7 @@ def pit_histogram(
     >>> ax.get_xlabel()
     'predicted probability of a lower value'
     """
-    if not hasattr(model, "prob_below"):
-        raise ValueError(f"pit_histogram needs predicted amounts; {type(model).__name__} has none.")
-    if bins < 2:
-        raise ValueError(f"bins must be at least 2, not {bins!r}.")
+    check_can(model, "prob_below", "pit_histogram needs predicted amounts; {} has none.")
     values = np.asarray(y, float)
     if resolution is None:
         u = norm.cdf(model.quantile_residuals(X, values))
@@ -197,7 +194,7 @@ def precision_recall(
     Recall is the share of the non-zero observations that are predicted as such, precision the share
     of those predicted as non-zero that are. Rows are ranked by `prob_on`, or by the predicted
     amount if a model has none. The legend gives the area under the curve
-    (`zigp.diagnostics.scores.auprc`); the line is the precision of guessing.
+    (average precision); the line is the precision of guessing.
 
     Parameters
     ----------
@@ -239,15 +236,14 @@ def precision_recall(
         )
     score = np.asarray(model.prob_on(X) if hasattr(model, "prob_on") else model.predict(X), float)
     precision, recall, _ = precision_recall_curve(on, score)
-    area = f"area {scores.auprc(on, score):.3f}"
-    text = area if label is None else f"{label}, {area}"
+    text = f"{label}, " * bool(label) + f"area {average_precision_score(on, score):.3f}"
     ax = axes_for(ax)
     draw_once(ax, "guessing", ax.axhline, on.mean())
     ax.plot(recall, precision, drawstyle="steps-post", label=text, **next_line(ax))
     ax.set(
         xlim=(0, 1),
         ylim=(0, 1.02),
-        xlabel=f"recall: share of {_name(y)} ≠ 0 predicted as such",
+        xlabel=f"recall: share of {target_label(y=y, unit='')} ≠ 0 predicted as such",
         ylabel="precision: share of predictions right",
     )
     return with_legend(ax, ncols=2)
@@ -259,7 +255,7 @@ def bound(
     """Draw training progress: the bound on log p(y) over steps or seconds.
 
     It should rise and level off. The first twentieth of the steps, where it rises steeply, may lie
-    below the plot. Other restarts of a network are thin grey lines; a hurdle has a curve for each
+    below the plot. All restarts of a network are thin grey lines; a hurdle has a curve for each
     of its parts.
 
     Parameters
@@ -295,9 +291,8 @@ def bound(
     ax = axes_for(ax)
     for name, part in model.parts_.items():
         for other in getattr(part, "restarts_", []):
-            if len(other.bounds) and not np.array_equal(other.bounds, part.bounds_):
-                x = np.arange(len(other.bounds)) if by == "steps" else other.times
-                ax.plot(x, other.bounds, color="0.75", linewidth=0.6, zorder=1)
+            x = np.arange(len(other.bounds)) if by == "steps" else other.times
+            ax.plot(x, other.bounds, color="0.75", linewidth=0.6, zorder=1)
         x = np.arange(len(part.bounds_)) if by == "steps" else part.times_
         text = ": ".join(filter(None, (label, name))) or None
         ax.plot(x, part.bounds_, label=text, zorder=2, **next_line(ax))
@@ -308,7 +303,3 @@ def bound(
     if high > low:
         ax.set_ylim(low - 0.05 * (high - low), high + 0.05 * (high - low))
     return with_legend(ax)
-
-
-def _name(y: Any) -> str:
-    return target_label(y=y, unit="")

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
 from zigp.data.layout import column_index, listed
-from zigp.data.names import is_latitude, is_longitude, places_among
+from zigp.data.names import is_globe, is_latitude, is_longitude, places_among
 from zigp.data.names import is_time as names_a_time
 
 _WRITTEN = {"degrees_north": "°N", "degrees_east": "°E", "1": ""}  # units as CF spells them
@@ -27,10 +28,16 @@ def with_unit(name: str, unit: str) -> str:
 
 def input_names(model: Any) -> list[str]:
     """Return the names of a fitted model's input columns."""
-    check_is_fitted(model)
     count = model.n_features_in_
     numbered = ["x"] if count == 1 else [f"column {c}" for c in range(count)]
     return [str(name) for name in getattr(model, "feature_names_in_", numbered)]
+
+
+def check_can(model: Any, method: str, message: str) -> None:
+    """Raise an error if a model lacks a method, or is not fitted; {} stands for its class."""
+    if not hasattr(model, method):
+        raise ValueError(message.format(type(model).__name__))
+    check_is_fitted(model)
 
 
 def output_names(model: Any) -> list[str]:
@@ -52,10 +59,31 @@ def as_table(X: Any, model: Any = None) -> pd.DataFrame:
     if hasattr(X, "columns"):
         return X.set_axis([str(name) for name in X.columns], axis=1)
     array = np.asarray(X)
-    names = [f"column {c}" for c in range(array.shape[1])]
-    if model is not None and model.n_features_in_ == len(names):
-        names = input_names(model)
+    named = model is not None and model.n_features_in_ == array.shape[1]
+    names = input_names(model) if named else [f"column {c}" for c in range(array.shape[1])]
     return pd.DataFrame(array, columns=names)
+
+
+def rows_of(grid: Any, ndim: int, what: str) -> tuple[pd.DataFrame, pd.Series, list[str]]:
+    """Return the cells of a DataArray as rows with its coordinates, values, and dimensions."""
+    if isinstance(grid, xr.Dataset) or grid.ndim != ndim:
+        raise ValueError(
+            f"{what} draws a DataArray of {ndim} dimensions; this has "
+            f"{', '.join(map(str, grid.dims))}. Choose one value of others, for example with "
+            ".isel(time=0)."
+        )
+    table = grid.rename("_values").to_dataframe().reset_index()
+    values = table.pop("_values").astype(float).rename(grid.name)
+    values.attrs = dict(grid.attrs)
+    table.attrs["units"] = {dim: grid[dim].attrs.get("units", "") for dim in grid.dims}
+    return table, values, list(grid.dims)
+
+
+def across_and_up(table: pd.DataFrame, dims: Sequence[str]) -> tuple[str, str]:
+    """Return the dimensions that run across and up a map: longitudes and times run across."""
+    up, across = dims
+    turned = is_globe(up, across) or is_time(up, table[up].dtype)
+    return (up, across) if turned else (across, up)
 
 
 def one_per_row(values: Any, rows: Any, name: str) -> np.ndarray:
@@ -108,11 +136,10 @@ def is_time(name: str, dtype: Any) -> bool:
     return getattr(dtype, "kind", "") == "M" or names_a_time(name)
 
 
-def place_label(name: str) -> str:
-    """Return the label of a column on a map; degrees have their direction."""
-    if is_latitude(name):
-        return with_unit(name, "degrees_north")
-    return with_unit(name, "degrees_east") if is_longitude(name) else name
+def place_label(name: str, units: Mapping[str, str]) -> str:
+    """Return the label of a column on a map with its unit; degrees have their direction."""
+    degrees = "degrees_north" * is_latitude(name) or "degrees_east" * is_longitude(name)
+    return with_unit(name, units.get(name) or degrees)
 
 
 def value_text(value: Any) -> str:
@@ -132,7 +159,6 @@ def value_text(value: Any) -> str:
 
 def time_label(name: str, moment: Any, between: str = " ") -> str:
     """Return a time as text: a date, `between` it and its hour if it has one, or a named number."""
-    text = value_text(moment)
     if isinstance(moment, (int, float, np.number)):
-        return f"{name} {text}"
-    return text.replace(" ", between)
+        return f"{name} {value_text(moment)}"
+    return value_text(moment).replace(" ", between)

@@ -21,12 +21,15 @@ from zigp.plots.canvas import (
     mark_dates,
     with_legend,
 )
-from zigp.plots.labels import as_table, input_names, one_per_row, output_names, target_label
+from zigp.plots.labels import (
+    as_table,
+    check_can,
+    input_names,
+    one_per_row,
+    output_names,
+    target_label,
+)
 from zigp.runtime.session import entry_point
-
-Band = tuple[np.ndarray, np.ndarray]  # mean and standard deviation
-
-_SPREAD = 2.0  # standard deviations to either side
 
 
 def fit_1d(
@@ -74,23 +77,31 @@ def fit_1d(
     >>> [text.get_text() for text in ax.get_legend().get_texts()]
     ['data', 'signal ± 2 sd', '90 % interval']
     """
+    check_can(
+        model,
+        "predict_interval",
+        "fit_1d draws amounts, and {} predicts classes. Draw its prob_on yourself, or "
+        "precision_recall.",
+    )
     x, values, grid, along, labels = _data("fit_1d", model, X, y, points)
-    if not hasattr(model, "predict_interval"):
-        raise ValueError(
-            f"fit_1d draws amounts, and {type(model).__name__} predicts classes. Draw its "
-            "prob_on yourself, or precision_recall."
-        )
     ax = axes_for(ax)
     if values is not None:
         draw_data(ax, x, values, label="data")
     mean, sd = _signal(model, grid)
-    label = "signal" if sd is None else "signal ± 2 sd"
-    _draw_band(ax, along, mean, sd, _bounds_of(model), label=label)
+    _draw_band(
+        ax, along, mean, sd, _bounds_of(model), label="signal" + " ± 2 sd" * (sd is not None)
+    )
     if level is not None:
         inside = model.predict_interval(grid, level)
-        edges = (inside[side].to_numpy() for side in ("lower", "upper"))
-        style: dict[str, Any] = {"color": SIGNAL, "alpha": 0.15, "linewidth": 0, "zorder": 0}
-        ax.fill_between(along, *edges, label=f"{100 * level:g} % interval", **style)
+        ax.fill_between(
+            along,
+            *inside[["lower", "upper"]].to_numpy().T,
+            color=SIGNAL,
+            alpha=0.15,
+            linewidth=0,
+            zorder=0,
+            label=f"{100 * level:g} % interval",
+        )
     ax.set(xlabel=labels[0], ylabel=labels[1])
     ax.margins(x=0)
     mark_dates(ax.xaxis, along)
@@ -141,37 +152,34 @@ def components_1d(
     >>> plots.components_1d(model, x, y).shape
     (4, 2)
     """
+    check_can(
+        model,
+        "predict_components",
+        "components_1d needs a ZeroInflatedGPRegressor, which has a gate and a latent; {} has "
+        "none. Use fit_1d.",
+    )
     x, values, grid, along, (across, up) = _data("components_1d", model, X, y, points)
-    if not hasattr(model, "predict_components"):
-        raise ValueError(
-            f"components_1d needs a ZeroInflatedGPRegressor, which has a gate and a latent; "
-            f"{type(model).__name__} has none. Use fit_1d."
-        )
-    logarithm = model.likelihood_ in LOG_AMOUNTS
-    signal = ("signal Φ(g) f", "sparse kernel Φ(g) Φ(g′) k(f)")
-    rows = {  # title, label and limits of the component, title of its kernel
-        "signal": (
-            *(("signal, from support and latent", "") if logarithm else signal),
-            up,
-            _bounds_of(model),
-        ),
-        "latent": ("latent f", "kernel of f", "log of amount" if logarithm else up, None),
-        "gate": ("support Φ(g)", "support of pairs Φ(g) Φ(g′)", "0 off, 1 on", (0.0, 1.0)),
-        "g": ("latent g of the support", "kernel of g", "g", None),
-    }
     bands, kernels = _components(model, grid)
+    logarithm = model.likelihood_ in LOG_AMOUNTS
+    if logarithm:
+        del kernels["signal"]
+    signal = "signal, from support and latent" if logarithm else "signal Φ(g) f"
+    rows = {  # title, label and limits of the component, title of its kernel
+        "signal": (signal, up, _bounds_of(model), "sparse kernel Φ(g) Φ(g′) k(f)"),
+        "latent": ("latent f", "log of amount" if logarithm else up, None, "kernel of f"),
+        "gate": ("support Φ(g)", "0 off, 1 on", (0.0, 1.0), "support of pairs Φ(g) Φ(g′)"),
+        "g": ("latent g of the support", "g", None, "kernel of g"),
+    }
     figure = figure_for(figure, 6.4, 7.2)
     axes = figure.subplots(4, 2, width_ratios=(1.7, 1.0), sharex=True)
     if values is not None:
         draw_data(axes[0, 0], x, values, label="data")
-    for (left, right), (name, (title, kernel, label, bounds)) in zip(
-        axes, rows.items(), strict=True
-    ):
+    for pair, (name, (title, label, bounds, kernel)) in zip(axes, rows.items(), strict=True):
+        left, right = pair
         _draw_band(left, along, *bands[name], bounds)
         left.set_title(title, loc="left", fontsize="medium")
-        left.set_ylabel(label)
-        left.margins(x=0)
-        if not kernel:
+        left.set(ylabel=label, xmargin=0)
+        if name not in kernels:
             right.set_axis_off()
             continue
         style: dict[str, Any] = {"shading": "nearest", "cmap": "viridis", "rasterized": True}
@@ -197,7 +205,7 @@ def _draw_band(
 ) -> None:
     """Draw a mean with two standard deviations to either side, clipped to bounds."""
     if sd is not None:
-        edges = np.clip([mean - _SPREAD * sd, mean + _SPREAD * sd], *(bounds or (None, None)))
+        edges = np.clip([mean - 2.0 * sd, mean + 2.0 * sd], *(bounds or (None, None)))
         ax.fill_between(x, *edges, color=SIGNAL, alpha=0.35, linewidth=0, zorder=2)
     ax.plot(x, mean, color=SIGNAL, label=label, zorder=3)
 
@@ -254,7 +262,9 @@ def _signal(model: Any, grid: Any) -> tuple[np.ndarray, np.ndarray | None]:
 
 
 @entry_point
-def _components(model: Any, grid: Any) -> tuple[dict[str, Band], dict[str, np.ndarray]]:
+def _components(
+    model: Any, grid: Any
+) -> tuple[dict[str, tuple[np.ndarray, np.ndarray]], dict[str, np.ndarray]]:
     """Return signal, latent, gate and g with their spread, and their kernels, in units of y."""
     table = model.predict_components(grid)
     bands = {

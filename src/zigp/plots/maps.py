@@ -23,17 +23,18 @@ from zigp.plots.canvas import (
     label_outer,
 )
 from zigp.plots.labels import (
+    across_and_up,
     as_table,
+    check_can,
     input_names,
     is_time,
     one_per_row,
     place_columns,
+    rows_of,
     target_label,
     time_label,
 )
-from zigp.plots.marks import Marks, draw_group, upright
-
-_COMPONENTS = ("signal", "gate", "latent")
+from zigp.plots.marks import Marks, draw_group
 
 
 def scatter_map(
@@ -88,18 +89,14 @@ def scatter_map(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('lon, °E', 'lat, °N')
     """
-    numbers, marks = one_per_row(values, X, "values"), Marks.of_table(X, columns, dots=True)
-    text = target_label(y=values) if label is None else label
+    numbers, marks = one_per_row(values, X, "values"), Marks.of_table(X, columns, cells=False)
     scale = colour_scale(numbers, kind, limits, tol)
-    ax = axes_for(ax)
-    draw_group([(ax, marks, numbers, "")], scale, text if colorbar else None)
-    return ax
+    text = target_label(y=values) if label is None else label
+    return _draw_map(ax, marks, numbers, scale, text if colorbar else None)
 
 
 def lattice_map(
     values: Any,
-    across: ArrayLike | None = None,
-    up: ArrayLike | None = None,
     *,
     kind: str | None = None,
     limits: Limits | None = None,
@@ -115,8 +112,6 @@ def lattice_map(
     values : DataArray of two dimensions, or array-like of shape (n_up, n_across)
         Values to draw. Names, coordinates and units of a DataArray label the axes; longitudes and
         times run across.
-    across, up : array-like, default=None
-        Coordinates of the columns and rows of an array; their numbers by default.
     kind : {"amount", "signed", "share"}, default=None
         Colours: from light to dark, from blue to red with white at zero, or grey from 0 to 1. By
         default "signed" if some values are negative, otherwise "amount".
@@ -145,13 +140,20 @@ def lattice_map(
     >>> ax.get_xlabel(), ax.get_ylabel()
     ('lon, °E', 'lat, °N')
     """
-    grid = values if is_lattice(values) else _with_coordinates(values, across, up)
-    grid = upright(grid, "lattice_map")
-    text = target_label(y=grid) if label is None else label
-    scale = colour_scale(grid.values, kind, limits, tol)
+    lattice = values if is_lattice(values) else xr.DataArray(values, dims=("row", "column"))
+    table, numbers, dims = rows_of(lattice, 2, "lattice_map")
+    marks = Marks.of_table(table, across_and_up(table, dims), cells=True)
+    scale = colour_scale(numbers.to_numpy(), kind, limits, tol)
+    text = target_label(y=numbers) if label is None else label
+    return _draw_map(ax, marks, numbers.to_numpy(), scale, text if colorbar else None)
+
+
+def _draw_map(
+    ax: Axes | None, marks: Marks, values: np.ndarray, scale: Scale, label: str | None
+) -> Axes:
+    """Draw values on one map, with a colour bar if it has a label."""
     ax = axes_for(ax)
-    drawing = (ax, Marks.of_lattice(grid), grid.values, "")
-    draw_group([drawing], scale, text if colorbar else None)
+    draw_group([(ax, marks, values, "")], scale, label)
     return ax
 
 
@@ -212,32 +214,24 @@ def time_slices(
     >>> [ax.get_title(loc="left") for ax in axes]
     ['hour 3', 'hour 6', 'hour 9']
     """
-    slices: list[tuple[str, Marks, np.ndarray]] = []
-    if is_lattice(X):
-        if hasattr(X, "data_vars") or X.ndim != 3:
-            raise ValueError(
-                "time_slices draws a DataArray of time and two more dimensions; this has "
-                f"{', '.join(map(str, X.dims))}."
-            )
-        when = _time_among({str(dim): X[dim].dtype for dim in X.dims}, time)
-        for moment in _chosen_times(X[when].values, at, when):
-            grid = upright(X.sel({when: moment}), "time_slices")
-            slices.append((time_label(when, moment, "\n"), Marks.of_lattice(grid), grid.values))
+    if cells := is_lattice(X):
+        X, values, dims = rows_of(X, 3, "time_slices")
+        X = X[dims]
     elif values is None:
         raise ValueError("time_slices needs the values to draw beside the table X.")
-    else:
-        table, numbers = as_table(X), one_per_row(values, X, "values")
-        when = _time_among(dict(table.dtypes), time)
-        times = table[when].to_numpy()
-        for moment in _chosen_times(times, at, when):
-            now = times == moment
-            marks = Marks.of_table(table[now], columns)
-            slices.append((time_label(when, moment, "\n"), marks, numbers[now]))
-    everything = np.concatenate([numbers.ravel() for *_, numbers in slices])
-    scale = colour_scale(everything, kind, limits, tol)
+    table, numbers = as_table(X), one_per_row(values, X, "values")
+    when = _time_among(dict(table.dtypes), time)
+    if cells:
+        columns = across_and_up(table, [dim for dim in dims if dim != when])
+    times, slices = table[when].to_numpy(), []
+    for moment in _chosen_times(times, at, when):
+        now = times == moment
+        marks = Marks.of_table(table[now], columns, cells=cells or None)
+        slices.append((time_label(when, moment, "\n"), marks, numbers[now]))
+    scale = colour_scale(np.concatenate([part for *_, part in slices]), kind, limits, tol)
     axes = _panels(figure, len(slices), ncols, slices[0][1].ratio)
     panels = axes.ravel()[: len(slices)]
-    text = target_label(y=X if values is None else values) if label is None else label
+    text = target_label(y=values) if label is None else label
     drawings = [(ax, m, v, title) for ax, (title, m, v) in zip(panels, slices, strict=True)]
     draw_group(drawings, scale, text, aspect=30)
     label_outer(axes)
@@ -293,24 +287,24 @@ def component_maps(
     >>> [ax.get_title(loc="left") for ax in axes]
     ['observed', 'signal', 'gate', 'latent']
     """
-    input_names(model)  # raises an error if the model is not fitted
-    if not hasattr(model, "predict_components"):
-        raise ValueError(
-            f"component_maps needs a ZeroInflatedGPRegressor, which has a gate and a latent; "
-            f"{type(model).__name__} has none. Use scatter_map with its predictions."
-        )
-    if is_lattice(X):
-        unit, grid = target_label(model, X), upright(X, "component_maps")
-        marks, observed = Marks.of_lattice(grid), grid.values
-        rows = _rows_of(grid, input_names(model))
+    check_can(
+        model,
+        "predict_components",
+        "component_maps needs a ZeroInflatedGPRegressor, which has a gate and a latent; {} has "
+        "none. Use scatter_map with its predictions.",
+    )
+    if cells := is_lattice(X):
+        table, y, dims = rows_of(X, 2, "component_maps")
+        X, columns = table.filter(items=input_names(model)), across_and_up(table, dims)
     else:
-        unit, rows = target_label(model, y), X
-        marks = _marks_of_one_map(model, X, columns)
-        observed = np.full(len(X), np.nan) if y is None else one_per_row(y, X, "y")
-    components = model.predict_components(rows)
-    values = {"observed": observed} if np.isfinite(observed).any() else {}
-    values |= {name: components[name].to_numpy().reshape(observed.shape) for name in _COMPONENTS}
-    scales = part_scales(values, unit, tol, logarithm=model.likelihood_ in LOG_AMOUNTS)
+        table = as_table(X, model)
+        columns = place_columns(table.columns.to_list(), columns, model)
+        _refuse_hidden(table.iloc[:, list(columns)])
+    values = {} if y is None else {"observed": one_per_row(y, X, "y")}
+    marks = Marks.of_table(table, columns, model, cells=cells or None)
+    components, label = model.predict_components(X), target_label(model, y)
+    values |= {name: components[name].to_numpy() for name in ("signal", "gate", "latent")}
+    scales = part_scales(values, label, tol, logarithm=model.likelihood_ in LOG_AMOUNTS)
     axes = _panels(figure, len(values), ncols, marks.ratio, bars=True)
     panels = axes.ravel()[: len(values)]
     for ax, (name, numbers) in zip(panels, values.items(), strict=True):
@@ -340,47 +334,13 @@ def part_scales(
     }
 
 
-# ---------------------------------------------------------------------------------------------
-# Lattices and tables
-
-
-def _with_coordinates(values: Any, across: Any, up: Any) -> xr.DataArray:
-    """Return an array as a DataArray; a coordinate with a name gives it to the dimension."""
-    numbers = np.asarray(values, float)
-    if numbers.ndim != 2:
-        raise ValueError(f"lattice_map draws arrays [up, across]; this has shape {numbers.shape}.")
-    given = {"row": up, "column": across}
-    names = {default: getattr(one, "name", None) or default for default, one in given.items()}
-    coords = {names[k]: np.asarray(one) for k, one in given.items() if one is not None}
-    return xr.DataArray(numbers, coords, list(names.values()))
-
-
-def _rows_of(grid: Any, names: Sequence[str]) -> pd.DataFrame:
-    """Return the cells of a lattice as rows with the columns of a model."""
-    table = grid.rename("_values").to_dataframe().reset_index()
-    if missing := [name for name in names if name not in table]:
+def _refuse_hidden(places: pd.DataFrame) -> None:
+    """Raise an error if several rows are at one place of a map."""
+    if (count := len(places.drop_duplicates())) < len(places):
         raise ValueError(
-            f"The model was fitted with {', '.join(names)}, but the lattice has no coordinate "
-            f"{missing[0]!r}."
+            f"X has {len(places)} rows at {count} places ({', '.join(places.columns)}), so a map "
+            "would hide some. Give the rows of one time, or name other columns."
         )
-    return table[list(names)]
-
-
-def _marks_of_one_map(model: Any, X: Any, columns: Sequence[int | str] | None) -> Marks:
-    """Return a mark for each row, or raise an error if several rows are at one place."""
-    table = as_table(X, model)
-    pair = place_columns(table.columns.to_list(), columns, model)
-    places = table.iloc[:, list(pair)]
-    if (count := len(places.drop_duplicates())) < len(X):
-        raise ValueError(
-            f"X has {len(X)} rows at {count} places ({', '.join(places.columns)}), so a map would "
-            "hide some. Give the rows of one time, or name other columns."
-        )
-    return Marks.of_table(table, pair)
-
-
-# ---------------------------------------------------------------------------------------------
-# Times and panels
 
 
 def _time_among(dtypes: dict[str, Any], time: int | str | None) -> str:

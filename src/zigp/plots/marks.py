@@ -6,15 +6,13 @@ from typing import Any, Self
 
 import numpy as np
 import pandas as pd
-import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.colors import ListedColormap
 from matplotlib.ticker import MaxNLocator
 
 from zigp.data.names import is_globe, is_plane
 from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates
-from zigp.plots.labels import as_table, degrees_of, is_time, place_columns, place_label, with_unit
+from zigp.plots.labels import as_table, degrees_of, place_columns, place_label
 
 _FEWEST, _SPARSEST = 4, 2  # coordinates to either side of a lattice, and cells for each place in it
 _MOST_NAMES = 12  # tick labels of coordinates that are text
@@ -32,26 +30,27 @@ class Marks:
 
     @classmethod
     def of_table(
-        cls, X: Any, columns: Sequence[int | str] | None, model: Any = None, *, dots: bool = False
+        cls,
+        X: Any,
+        columns: Sequence[int | str] | None,
+        model: Any = None,
+        *,
+        cells: bool | None = None,
     ) -> Self:
-        """Return cells if the places of the rows nearly fill a lattice, dots otherwise."""
+        """Return cells if the places of the rows nearly fill a lattice, dots otherwise.
+
+        With `cells`, they are cells or dots all the same.
+        """
         table = as_table(X, model)
         pair = place_columns(table.columns.to_list(), columns, model)
-        across, up = (table.iloc[:, c].to_numpy() for c in pair)
         names = (table.columns[pair[0]], table.columns[pair[1]])
-        sides = (len(np.unique(across)), len(np.unique(up)))
-        cells = min(sides) >= _FEWEST and sides[0] * sides[1] <= _SPARSEST * len(table)
-        labels = (place_label(names[0]), place_label(names[1]))
-        return cls(across, up, labels, _stretch(*names, up, model), cells and not dots)
-
-    @classmethod
-    def of_lattice(cls, grid: xr.DataArray) -> Self:
-        """Return the cells of a DataArray of two dimensions, up and across."""
-        names = [str(dim) for dim in grid.dims]
-        axes = [grid[dim] for dim in grid.dims]
-        labels = [with_unit(str(axis.name), axis.attrs.get("units", "")) for axis in axes]
-        up, across = (place.ravel() for place in np.meshgrid(*axes, indexing="ij"))
-        return cls(across, up, (labels[1], labels[0]), _stretch(names[1], names[0], up), True)
+        across, up = (table[name].to_numpy() for name in names)
+        if cells is None:
+            sides = (len(np.unique(across)), len(np.unique(up)))
+            cells = min(sides) >= _FEWEST and sides[0] * sides[1] <= _SPARSEST * len(table)
+        units = table.attrs.get("units", {})
+        labels = (place_label(names[0], units), place_label(names[1], units))
+        return cls(across, up, labels, _stretch(*names, up, model), cells)
 
     def only(self, rows: np.ndarray) -> Self:
         """Return the marks of some of the rows of a table."""
@@ -73,7 +72,7 @@ class Marks:
             ax.set_aspect(self.stretch)
             ax.xaxis.set_major_locator(MaxNLocator(nbins=2, steps=[1, 2, 4, 5, 10]))
         draw = _draw_cells if self.cells else _draw_dots
-        return draw(ax, self.across, self.up, values.ravel(), scale)
+        return draw(ax, self.across, self.up, values, scale)
 
     def key(self, values: np.ndarray, scale: Scale) -> str:
         """Return the meaning of the marks without a colour, if there are any."""
@@ -87,19 +86,6 @@ def _stretch(across: str, up: str, heights: np.ndarray, model: Any = None) -> fl
     if is_globe(across, up) or (across, up) == degrees_of(model):
         return float(1.0 / np.cos(np.deg2rad(np.clip(np.mean(heights), -80.0, 80.0))))
     return 1.0 if is_plane(across, up) else None
-
-
-def upright(grid: Any, what: str) -> Any:
-    """Return a DataArray of two dimensions with longitudes or times running across."""
-    if hasattr(grid, "data_vars") or grid.ndim != 2:
-        raise ValueError(
-            f"{what} draws a DataArray of two dimensions; this has "
-            f"{', '.join(map(str, grid.dims))}. Choose one value of the others, for example "
-            "with .isel(time=0)."
-        )
-    up, across = map(str, grid.dims)
-    turned = is_globe(up, across) or is_time(up, grid[up].dtype)
-    return (grid.transpose(across, up) if turned else grid).astype(float)
 
 
 def dot_size(count: int) -> float:
@@ -139,7 +125,12 @@ def _draw_cells(
     """Draw coloured cells, grey ones for zeros and none for missing values."""
     if scale.tol is None and not np.isfinite(values).all():  # white is one of the colours
         ax.patch.set(hatch="/////", edgecolor="0.75", facecolor="white")
-    (column, east), (row, north) = _positions(ax.xaxis, across), _positions(ax.yaxis, up)
+    for axis, places in ((ax.xaxis, across), (ax.yaxis, up)):
+        if places.dtype.kind in "OUS":
+            axis.set_major_locator(MaxNLocator(_MOST_NAMES, integer=True))
+    (column, east), (row, north) = (
+        pd.factorize(places, sort=places.dtype.kind not in "OUS") for places in (across, up)
+    )
     grid = np.full((len(north), len(east)), np.nan)
     grid[row, column] = values
     style: dict[str, Any] = {"shading": "nearest", "rasterized": True}
@@ -149,18 +140,6 @@ def _draw_cells(
         ax.pcolormesh(east, north, flat, cmap=ListedColormap([ZERO]), gid="zero", **style)
     other = np.ma.masked_where(zero | ~np.isfinite(grid), grid)
     return ax.pcolormesh(east, north, other, gid="values", **scale.drawn, **style)
-
-
-def _positions(axis: Axis, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return for each place which position it has, and the positions; names are counted."""
-    named = places.dtype.kind in "OUS"
-    index, positions = pd.factorize(places, sort=not named)
-    if not named:
-        return index, positions
-    count = np.arange(len(positions))
-    step = -(-len(count) // _MOST_NAMES)
-    axis.set_ticks(count[::step], positions[::step])
-    return index, count
 
 
 def draw_group(
@@ -181,7 +160,7 @@ def draw_group(
         if title:
             ax.set_title(title, loc="left", fontsize=size)
     if label is not None and drawn is not None:
-        key = marks.key(np.concatenate([values.ravel() for _, _, values, _ in drawings]), scale)
+        key = marks.key(np.concatenate([values for _, _, values, _ in drawings]), scale)
         axes = list(panels or [ax for ax, *_ in drawings])
         colours = ax.figure.colorbar(drawn, ax=axes, extend=scale.extend, **bar)
         colours.set_label(f"{label}\n({key})" if key else label, fontsize="small")

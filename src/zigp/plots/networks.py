@@ -1,12 +1,13 @@
 """GP networks: latents, the weights that mix them, and the outputs."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 
+from zigp.data.layout import listed
 from zigp.estimators import GPNetworkRegressor
 from zigp.plots.canvas import (
     SIGNAL,
@@ -18,7 +19,7 @@ from zigp.plots.canvas import (
     label_outer,
     mark_dates,
 )
-from zigp.plots.labels import as_table, input_names, output_names
+from zigp.plots.labels import as_table, check_can, input_names, output_names
 from zigp.plots.marks import Marks, draw_group
 
 _BAR: dict[str, Any] = {"pad": 0.02, "size": "small"}
@@ -80,44 +81,34 @@ def network_panels(
     >>> axes.shape
     (2, 2)
     """
-    input_names(model)  # raises an error if the model is not fitted
-    if not hasattr(model, "predict_network"):
-        raise ValueError(
-            f"network_panels needs a GPNetworkRegressor; {type(model).__name__} is none. Use "
-            "component_maps or fit_1d."
-        )
-    parts, predicted = model.predict_network(X), _by_output(model.predict(X))
-    names = _output_labels(model, outputs, len(predicted))
-    marks = _marks(model, X, columns)
-    blocks = {  # marks, and values [rows, columns, places]
-        "latents": (marks, parts.latents.T[:, None]),
-        "weights": (marks, parts.effective_weights.transpose(2, 1, 0)),
-        "support": (marks, parts.support.transpose(2, 1, 0)),
-        "predicted": (marks, predicted),
-    }
-    if observed is not None:
-        Y = _by_output(observed[1])
-        if len(Y) != len(names):
-            raise ValueError(
-                f"observed has shape {np.shape(observed[1])}, but there are {len(names)} outputs."
-            )
-        blocks["observed"] = (_marks(model, observed[0], columns, dots=True), Y)
-    shown = _shown(show, blocks)
-    ends = np.cumsum([blocks[part][1].shape[1] for part in shown])
-    high = max(len(blocks[part][1]) for part in shown)
-    figure = figure_for(figure, 1.7 * ends[-1] + 0.6, 1.6 * high + 0.7)
-    maps = isinstance(marks, Marks)
-    axes: Any = figure.subplots(high, ends[-1], sharex=True, sharey=maps, squeeze=False)
+    check_can(
+        model,
+        "predict_network",
+        "network_panels needs a GPNetworkRegressor; {} is none. Use component_maps or fit_1d.",
+    )
+    blocks = _blocks(model, X, observed, columns)
+    names = _output_labels(model, outputs, len(blocks["predicted"][1]))
+    if unknown := [part for part in listed(show) if part not in _PARTS]:
+        raise ValueError(f"show names {unknown[0]!r}; choose from {', '.join(_PARTS)}.")
+    shown = {part: block for part, block in blocks.items() if part in listed(show)}
+    if not shown:
+        raise ValueError("There is nothing to show: name parts, and give observed=(X, Y) for data.")
+    wide = sum(values.shape[1] for _, values in shown.values())
+    high = max(len(values) for _, values in shown.values())
+    figure = figure_for(figure, 1.7 * wide + 0.6, 1.6 * high + 0.7)
+    maps = len(input_names(model)) > 1
+    axes: Any = figure.subplots(high, wide, sharex=True, sharey=maps, squeeze=False)
     rows: dict[str, list[Any]] = {name: [] for name in names}
-    for part, end in zip(shown, ends, strict=True):
-        at, values = blocks[part]
-        panels = axes[:, end - values.shape[1] : end]
-        cells = list(np.ndindex(*values.shape[:2]))
+    start = 0
+    for part, (at, values) in shown.items():
+        panels = axes[:, start : start + values.shape[1]]
+        start += values.shape[1]
+        cells = np.ndindex(*values.shape[:2])
         drawings = [(panels[i, q], at, values[i, q], _title(part, names, i, q)) for i, q in cells]
         if part in _KINDS:
-            scale = colour_scale(values, _KINDS[part][0])
+            kind, label = _KINDS[part]
             below: dict[str, Any] = {"location": "bottom", "aspect": 15, **_BAR}
-            draw_group(drawings, scale, _KINDS[part][1], panels.flat, **below)
+            draw_group(drawings, colour_scale(values, kind), label, panels.flat, **below)
         else:
             for name, drawing in zip(names, drawings, strict=True):
                 rows[name].append(drawing)
@@ -127,11 +118,34 @@ def network_panels(
             kind = "signed" if np.nanmin(drawings[-1][2]) < 0 else "amount"
             scale = colour_scale(np.concatenate([values for _, _, values, _ in drawings]), kind)
             draw_group(drawings, scale, name, **_BAR)
-    for ax in axes.ravel():
+    for ax in axes.flat:
         if not ax.has_data():
             ax.set_axis_off()
     label_outer(axes)
     return axes
+
+
+def _blocks(
+    model: Any, X: Any, observed: tuple[Any, Any] | None, columns: Sequence[int | str] | None
+) -> dict[str, tuple[Any, np.ndarray]]:
+    """Return the marks of each part, and its values [rows, columns, places]."""
+    parts, predicted = model.predict_network(X), _by_output(model.predict(X))
+    marks = _marks(model, X, columns)
+    blocks = {
+        "latents": (marks, parts.latents.T[:, None]),
+        "weights": (marks, parts.effective_weights.transpose(2, 1, 0)),
+        "support": (marks, parts.support.transpose(2, 1, 0)),
+        "predicted": (marks, predicted),
+    }
+    if observed is not None:
+        places, Y = observed[0], _by_output(observed[1])
+        if len(Y) != len(predicted):
+            raise ValueError(
+                f"observed has shape {np.shape(observed[1])}, but there are {len(predicted)} "
+                "outputs."
+            )
+        blocks["observed"] = (_marks(model, places, columns, cells=False), Y)
+    return blocks
 
 
 def _title(part: str, outputs: Sequence[str], row: int, q: int) -> str:
@@ -161,13 +175,13 @@ class _Curve:
 
 
 def _marks(
-    model: Any, X: Any, columns: Sequence[int | str] | None, dots: bool = False
+    model: Any, X: Any, columns: Sequence[int | str] | None, cells: bool | None = None
 ) -> Marks | _Curve:
     """Return the marks of a map, or a curve if there is only one input."""
-    names = input_names(model)
-    if len(names) == 1:
-        return _Curve(as_table(X, model).iloc[:, 0].to_numpy(), names[0], dots)
-    return Marks.of_table(X, columns, model)
+    if model.n_features_in_ == 1:
+        (name,) = input_names(model)
+        return _Curve(as_table(X, model).iloc[:, 0].to_numpy(), name, cells is False)
+    return Marks.of_table(X, columns, model, cells=cells)
 
 
 def _by_output(Y: Any) -> np.ndarray:
@@ -182,14 +196,3 @@ def _output_labels(model: Any, given: Sequence[str] | None, P: int) -> list[str]
     if len(names) != P:
         raise ValueError(f"outputs names {len(names)} outputs, but the model has {P}.")
     return names
-
-
-def _shown(show: Sequence[str], parts: Collection[str]) -> list[str]:
-    """Return the parts to draw, in their order."""
-    show = [show] if isinstance(show, str) else list(show)
-    if unknown := [part for part in show if part not in _PARTS]:
-        raise ValueError(f"show names {unknown[0]!r}; choose from {', '.join(_PARTS)}.")
-    shown = [part for part in parts if part in show]
-    if not shown:
-        raise ValueError("There is nothing to show: name parts, and give observed=(X, Y) for data.")
-    return shown

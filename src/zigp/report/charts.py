@@ -43,7 +43,7 @@ _STYLE = {
     "ytick.color": "0.3",
 }
 _MOST_INPUTS = 6
-_LONGEST, _LONGEST_LEVEL = 48, 16  # characters of a label, and of a level's
+_LONGEST = 48  # characters of a label
 # What matplotlib writes around a drawing, and names that would occur several times on the page.
 _FRAME = re.compile(
     r'^.*?(?=<svg )|<metadata>.*?</metadata>|<style.*?</style>|(?<=<g) id="[^"]*"', re.S
@@ -89,17 +89,19 @@ def draw_charts(
     """Return the charts by name; those of inputs are named like their columns, after a colon."""
     target, unit = roles.target, roles.unit
     observed, judged = pd.Series(y, name=target), pd.Series(trial.y, name=target)
-    pairs = partial(plots.observed_vs_predicted, judged, result.mean, unit=unit)
-    reliability = partial(draw_reliability, result.reliability, target)
     charts = {
         "amounts": _chart(
             partial(plots.amount_histogram, observed, unit=unit),
             f"Histogram of the non-zero values of {target}",
         ),
         "training": _chart(partial(plots.bound, model), "The bound over the steps of training"),
-        "pairs": _chart(pairs, f"Observed against predicted {target}", _SQUARE),
+        "pairs": _chart(
+            partial(plots.observed_vs_predicted, judged, result.mean, unit=unit),
+            f"Observed against predicted {target}",
+            _SQUARE,
+        ),
         "reliability": _chart(
-            reliability,
+            partial(draw_reliability, result.reliability, target),
             f"Observed share of non-zero {target} against its predicted probability",
             _SQUARE,
         ),
@@ -111,15 +113,20 @@ def draw_charts(
     }
     names = [str(name) for name in model.feature_names_in_]
     if roles.time:
-        over_time = partial(_draw_over_time, X[roles.time], observed, unit)
-        charts["time"] = _chart(over_time, f"{target} over {roles.time}", _WIDE, rows=2)
+        charts["time"] = _chart(
+            partial(_draw_over_time, X[roles.time], observed, unit),
+            f"{target} over {roles.time}",
+            _WIDE,
+            rows=2,
+        )
     if len(names) == 1 and X[names[0]].dtype != "category":
         charts["line"] = _chart(
             partial(plots.fit_1d, model, X, observed),
             f"Observed {target} and the fit over {names[0]}",
             _WIDE,
         )
-    for name in roles.others(names)[:_MOST_INPUTS]:
+    others = [name for name in names if name not in (*(roles.places or ()), roles.time)]
+    for name in others[:_MOST_INPUTS]:
         charts[f"input:{name}"] = _chart(
             partial(_draw_means, trial.X[name], judged, result.mean, unit),
             f"Means of observed and predicted {target} along {name}",
@@ -138,11 +145,6 @@ def _draw_over_time(times: pd.Series, y: pd.Series, unit: str, ax: np.ndarray) -
 
 def _draw_means(x: pd.Series, observed: pd.Series, mean: np.ndarray, unit: str, ax: Axes) -> None:
     """Draw means of observations and predictions along an input."""
-    if x.dtype == "category":
-        levels = enumerate(map(str, x.cat.categories))
-        x = x.cat.rename_categories(
-            [level if len(level) <= _LONGEST_LEVEL else f"{level[:12]}… {i}" for i, level in levels]
-        )
     plots.means_along(x, observed, unit=unit, label="observed", ax=ax)
     plots.means_along(x, pd.Series(mean, name=observed.name), unit=unit, label="predicted", ax=ax)
 

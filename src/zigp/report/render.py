@@ -87,7 +87,9 @@ def write_report(
     if not path.resolve().parent.is_dir():
         raise ValueError(f"There is no folder {path.resolve().parent} to write {path.name} into.")
     table, values = _as_table(model, X, y)
-    roles = roles or Roles.of(model, target=_name_of(X, y))
+    if roles is None:
+        name = y if isinstance(y, str) else getattr(X if y is None else y, "name", None)
+        roles = Roles.of(model, target=None if name is None else str(name))
     trial = trial or Trial.of(model, table, values, refit=not quick, verbose=verbose, say=say)
     say("Scoring.")
     result = evaluate(trial, roles)
@@ -131,12 +133,6 @@ def _as_table(model: Any, X: Any, y: Any) -> tuple[pd.DataFrame, np.ndarray]:
     return X[list(model.feature_names_in_)].reset_index(drop=True), values
 
 
-def _name_of(X: Any, y: Any) -> str | None:
-    """Return the name of the observations, if they have one."""
-    name = y if isinstance(y, str) else getattr(X if y is None else y, "name", None)
-    return None if name is None else str(name)
-
-
 def _gaps(column: pd.Series) -> list[tuple[Any, Any]]:
     """Return neighbouring times that are further apart than usual, if there are few of these."""
     times = column.drop_duplicates().sort_values(ignore_index=True)
@@ -162,13 +158,8 @@ def _maps(model: Any, X: pd.DataFrame, y: np.ndarray, roles: Roles) -> dict[str,
     maps = map_data(some, roles, values, note)
     tol = 0.5 * resolution_of(y)
     layers = draw_maps(model, maps, roles, tol)
-    drawn = {"axes": list(roles.places), "layers": [layer["data"] for layer in layers]}
-    return {
-        "layers": layers,
-        "data": maps.packed() | drawn,
-        "note": maps.note,
-        "tol": tol,
-    }
+    data = maps.packed() | {"axes": roles.places, "layers": [layer["data"] for layer in layers]}
+    return {"layers": layers, "data": data, "note": maps.note, "tol": tol}
 
 
 def _rendered(**content: Any) -> str:
@@ -182,5 +173,5 @@ def _rendered(**content: Any) -> str:
     environment.filters.update(
         amount=amount, command=shlex.join, distance=distance_from_uniform, text=value_text
     )
-    template = environment.from_string(page)
-    return template.render(**content, css=Markup(css), js=Markup(js), version=version("zigp"))
+    content |= {"css": Markup(css), "js": Markup(js), "version": version("zigp")}
+    return environment.from_string(page).render(content)

@@ -10,7 +10,7 @@ from zigp.plots.labels import degrees_of
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of columns in a report: the target, places, the time and other inputs.
+    """The roles of columns in a report: the target, places and the time.
 
     Parameters
     ----------
@@ -25,8 +25,8 @@ class Roles:
 
     Examples
     --------
-    >>> Roles("rain_mm", ("lon", "lat"), "hour").others(["lat", "lon", "hour", "height"])
-    ['height']
+    >>> Roles("rain_mm", ("lon", "lat"), "hour", unit="mm").places
+    ('lon', 'lat')
     """
 
     target: str
@@ -76,42 +76,18 @@ class Roles:
             known = f" It was fitted to {', '.join(units)}." if units else ""
             raise ValueError(f"{target!r} is not the target of the model.{known}")
         target = target or next(iter(units), "y")
-        time = time or fitted.get("time") or _time(kinds)
+        times = [name for name, kind in kinds.items() if kind == "time"]
+        times += [name for name, kind in kinds.items() if kind == "number" and is_time(name)]
+        time = time or fitted.get("time") or next(iter(times), None)
         numbers = [name for name, kind in kinds.items() if kind == "number" and name != time]
-        degrees = degrees_of(model)
-        places = places_among(space or numbers)
-        named = [name for name in fitted.get("space") or () if name in numbers]
-        if space is not None:
-            places = places or (space[0], space[1])
-        elif degrees:
-            places = degrees
-        elif len(named) == 2:
-            places = places_among(named) or (named[0], named[1])
+        if space is None:
+            recorded = [name for name in fitted.get("space") or () if name in numbers]
+            space = degrees_of(model) or (recorded if len(recorded) == 2 else None)
+        places = places_among(space or numbers) or ((space[0], space[1]) if space else None)
         return cls(target, places, time, units.get(target, ""))
-
-    def others(self, names: Sequence[str]) -> list[str]:
-        """Return the columns that are neither places nor the time.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Columns.
-
-        Returns
-        -------
-        list of str
-            The other inputs among them.
-        """
-        return [name for name in names if name not in (*(self.places or ()), self.time)]
 
 
 def kinds_of(model: Any) -> dict[str, str]:
     """Return what each column of the model holds: number, time or category."""
     table = getattr(model, "table_", None)
     return {} if table is None else {name: one.kind for name, one in table.columns.items()}
-
-
-def _time(kinds: dict[str, str]) -> str | None:
-    """Return a column of times, or of numbers that is named like one."""
-    named = [name for name, kind in kinds.items() if kind == "number" and is_time(name)]
-    return next(iter([name for name, kind in kinds.items() if kind == "time"] + named), None)

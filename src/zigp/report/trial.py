@@ -105,8 +105,8 @@ class Trial:
         for name, one in _rivals(model, verbose).items():
             say(f"{name}: fitting four fifths of the rows, to evaluate it on the others.")
             # An effort is not an input of a model without exposure.
-            effort = {getattr(model, "exposure", None)} - {getattr(one, "exposure", None)}
-            inputs = [column for column in X.columns if column not in effort]
+            effort = [] if hasattr(one, "exposure") else [getattr(model, "exposure", None)]
+            inputs = X.columns.difference(effort, sort=False)
             models[name] = one.fit(X.loc[~held_out, inputs], y[~held_out])
         note = (
             f"A random fifth of the rows ({held_out.sum():,}) was held out; the models were fitted "
@@ -132,8 +132,7 @@ def evaluate(trial: Trial, roles: Roles) -> Evaluation:
     """Return the scores of all models of a trial, and more about ours."""
     model, X, y = trial.models[trial.ours], trial.X, trial.y
     resolution, lowest = resolution_of(y), 0.0 if np.all(y >= 0) else -np.inf
-    zeros = scores.amount_scores(y, np.zeros_like(y), resolution)
-    table = {"Always zero": {k: zeros[k] for k in ("rmse", "mae", "f1", "accuracy")}}
+    table = {"Always zero": scores.amount_scores(y, np.zeros_like(y), resolution)}
     for name, one in trial.models.items():
         table[name] = score_table(one, X[list(one.feature_names_in_)], y, resolution)
     mean = np.maximum(model.predict(X), lowest)

@@ -1,18 +1,18 @@
 """Sentences on what a model has learned: distances and hours rather than length-scales."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import brentq
 
-from zigp.gp.kernels import Categorical, Kernel, Linear, Periodic, Stationary
+from zigp.gp.kernels import Categorical, Linear, Periodic, Stationary
 from zigp.gp.latent import LatentGP
 from zigp.report.roles import Roles, kinds_of
 from zigp.runtime.session import entry_point
 
-_UNITS = {name: f"{name}s" for name in ("hour", "day", "week", "month", "year")}
+_UNITS = ("hour", "day", "week", "month", "year")
 _LONG = 20.0  # times the extent of the data, from which on a function is practically constant
 
 
@@ -44,61 +44,52 @@ def learned(model: Any, roles: Roles) -> list[tuple[str, list[str]]]:
 
 
 def _latent(latent: LatentGP, model: Any, roles: Roles) -> Iterator[str]:
-    names = [str(n) for n in getattr(model, "feature_names_in_", range(model.n_features_in_))]
+    """Yield a sentence for each kernel of a latent function, or for each of its columns."""
+    kinds = kinds_of(model)
     for kernel, group, Z in zip(latent.kernels, latent.columns, latent.Z, strict=True):
         for leaf, columns in kernel.leaves(tuple(range(len(group)))):
-            called, places = [names[group[c]] for c in columns], np.asarray(Z)[:, columns]
-            yield from _kernel(leaf, called, places, model, roles)
-
-
-def _kernel(
-    kernel: Kernel, names: Sequence[str], Z: np.ndarray, model: Any, roles: Roles
-) -> Iterator[str]:
-    match kernel:
-        case Stationary():
-            yield from _distances(kernel, names, Z, model, roles)
-        case Periodic():
-            units = ["hours" if _is_time(model, name) else name for name in names]
-            yield f"It repeats every {kernel.period:g} {' and '.join(units)}."
-        case Linear():
-            yield f"It changes in straight lines with {' and '.join(names)}."
-        case Categorical():
-            alike = np.atleast_1d(np.asarray(kernel.similarity))
-            for name, one in zip(names, np.broadcast_to(alike, len(names)), strict=True):
-                yield f"Different levels of {name} are {one:.0%} correlated."
+            names = [str(model.feature_names_in_[group[c]]) for c in columns]
+            match leaf:
+                case Stationary():
+                    extents = np.ptp(np.asarray(Z)[:, columns], axis=0)
+                    yield from _distances(leaf, names, extents, kinds, roles)
+                case Periodic():
+                    units = ["hours" if kinds.get(name) == "time" else name for name in names]
+                    yield f"It repeats every {leaf.period:g} {' and '.join(units)}."
+                case Linear():
+                    yield f"It changes in straight lines with {' and '.join(names)}."
+                case Categorical():
+                    alike = np.broadcast_to(np.asarray(leaf.similarity), len(names))
+                    for name, one in zip(names, alike, strict=True):
+                        yield f"Different levels of {name} are {one:.0%} correlated."
 
 
 def _distances(
-    kernel: Stationary, names: Sequence[str], Z: np.ndarray, model: Any, roles: Roles
+    kernel: Stationary,
+    names: Sequence[str],
+    extents: np.ndarray,
+    kinds: Mapping[str, str],
+    roles: Roles,
 ) -> Iterator[str]:
-    lengths = np.asarray(kernel.lengthscale, float)
-    half = lengths * _half(kernel)
+    """Yield the distance along each column, or in all of them, of half the correlation."""
+    half = np.asarray(kernel.lengthscale, float) * _half(kernel)
     if kernel.metric == "chordal":
         yield f"{amount(float(half), 'km')} apart the correlation is one half."
         return
-    extents = np.ptp(Z, axis=0)
+    makes = "makes"
     if half.ndim == 0 and len(names) > 1:
-        named, far = " and ".join(names), float(extents.max())
-        yield _half_as(float(half), far, f"apart in {named}", f"{named} make")
-        return
-    for name, one, far in zip(names, np.atleast_1d(half), extents, strict=True):
-        if _is_time(model, name):
+        names, extents, makes = [" and ".join(names)], extents.max(keepdims=True), "make"
+    for name, one, extent in zip(names, np.broadcast_to(half, len(names)), extents, strict=True):
+        what, distance, apart = name, one, f"apart in {name}"
+        if kinds.get(name) == "time":
             unit, per = ("days", 24.0) if one >= 48 else ("hours", 1.0)
-            yield _half_as(one / per, far / per, f"{unit} apart", "time makes")
+            what, distance, apart = "time", one / per, f"{unit} apart"
+        elif name == roles.time and name.lower() in _UNITS:
+            apart = f"{name.lower()}s apart"
+        if one > _LONG * max(extent, 1e-300):
+            yield f"{what[0].upper()}{what[1:]} {makes} next to no difference."
         else:
-            of_time = _UNITS.get(name.lower()) if name == roles.time else None
-            apart = f"{of_time} apart" if of_time else f"apart in {name}"
-            yield _half_as(one, far, apart, f"{name} makes")
-
-
-def _half_as(distance: float, extent: float, apart: str, what: str) -> str:
-    if distance > _LONG * max(extent, 1e-300):
-        return f"{what[0].upper()}{what[1:]} next to no difference."
-    return f"{amount(distance)} {apart} the correlation is one half."
-
-
-def _is_time(model: Any, name: str) -> bool:
-    return kinds_of(model).get(name) == "time"
+            yield f"{amount(float(distance))} {apart} the correlation is one half."
 
 
 def _half(kernel: Stationary) -> float:

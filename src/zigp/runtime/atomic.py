@@ -1,7 +1,5 @@
 """Files and folders that are replaced as a whole."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import shutil
@@ -10,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 
-_TRIES, _CHECKS, _PAUSE = 100, 4, 0.02  # at most, in a row, and seconds in between
+_TRIES, _PAUSE = 20, 0.02  # to remove a folder, and seconds in between
 
 
 @contextmanager
@@ -30,16 +28,12 @@ def replacing(path: Path, placing: AbstractContextManager[None] | None = None) -
 
 
 def _remove(part: Path) -> None:
-    """Remove a file or a folder, to which threads of a failed write may still be writing."""
-    gone = 0 if part.is_dir() else _CHECKS
-    for _ in range(_TRIES):
+    """Remove a file, or a folder, to which threads of a failed write may still be writing."""
+    for _ in range(_TRIES if part.is_dir() else 0):
         shutil.rmtree(part, ignore_errors=True)
-        with suppress(OSError):
-            part.unlink()
-        gone = 0 if part.exists() else gone + 1
-        if gone >= _CHECKS:
-            return
         time.sleep(_PAUSE)
+    with suppress(OSError):
+        part.unlink()
 
 
 def _put(part: Path, path: Path) -> None:

@@ -1,7 +1,5 @@
 """Digests that reveal changes of a file."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from hashlib import sha256

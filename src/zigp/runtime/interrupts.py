@@ -1,7 +1,5 @@
 """Requests to stop, which end training with the current model."""
 
-from __future__ import annotations
-
 
 class StopRequest(BaseException):
     """A signal that asks the process to end, raised as an exception like that of Ctrl-C.
@@ -11,9 +9,4 @@ class StopRequest(BaseException):
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
-        self.number = number
-
-    @property
-    def code(self) -> int:
-        """The exit code of the process."""
-        return 128 + self.number
+        self.code = 128 + number  # the exit code of the process

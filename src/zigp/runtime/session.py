@@ -1,7 +1,5 @@
 """The configuration of JAX and BLAS during a call, and its restoration."""
 
-from __future__ import annotations
-
 import os
 import platform
 import threading

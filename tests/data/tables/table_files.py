@@ -1,7 +1,5 @@
 """Tables and lattices that are written to files, and the errors that reading them gives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,21 +1,17 @@
 """Tables in Parquet files, row group by row group."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa  # type: ignore[import-untyped]
 
 from zigp.data.columns import Table, column_kind
-from zigp.data.streams.sources import check_rows
 from zigp.data.tables.addresses import Location
-from zigp.data.tables.errors import FileError, check_names, file_errors
-
-if TYPE_CHECKING:
-    import pandas as pd
+from zigp.data.tables.errors import FileError, check_columns, check_rows, file_errors
 
 _ROWS = 2**16  # decoded at once, few enough for the processor's cache
 _FOOTERS_AT_ONCE = 8  # of files that may be far away
@@ -46,16 +42,17 @@ class ParquetSource:
         self.address, self._found, self._target = found.address, found, target
         with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
             # All are kept: those of a large file take long to read.
-            self._footers, schemas = zip(*pool.map(self._footer, found.files), strict=True)
+            self._footers, schemas = zip(*pool.map(found.footer, found.files), strict=True)
         types = schemas[0]
-        self.names = tuple([n for n in types if n != target] if columns is None else columns)
+        self.names = tuple([n for n in types.names if n != target] if columns is None else columns)
         self.kinds = self._kinds(found.files[0], types, levels)
         for file, others in zip(found.files, schemas, strict=True):
             kinds = self._kinds(file, others, levels)
             if changed := [name for name in self.names if kinds[name] != self.kinds[name]]:
                 raise FileError(
-                    f"{file}, column {changed[0]!r} holds {others[changed[0]]}, but "
-                    f"{types[changed[0]]} in {found.files[0]}: write all files with the same types."
+                    f"{file}, column {changed[0]!r} holds {others.field(changed[0]).type}, but "
+                    f"{types.field(changed[0]).type} in {found.files[0]}: write all files with the "
+                    "same types."
                 )
         self._groups = [
             (f, g) for f, one in enumerate(self._footers) for g in range(one.num_row_groups)
@@ -64,25 +61,16 @@ class ParquetSource:
         if not self.sizes.sum():
             raise FileError(f"{self.address} has columns but no rows: there is nothing to use.")
 
-    def _footer(self, file: str) -> tuple[Any, dict[str, Any]]:
-        """Return the footer of a file, and the types of its columns."""
-        with file_errors("read", file), self._found.parquet(file) as opened:
-            schema = opened.schema_arrow
-            names = [name for name in schema.names if not name.startswith("__index_level_")]
-            check_names(file, names)
-            return opened.metadata, {name: schema.field(name).type for name in names}
-
-    def _kinds(self, file: str, types: dict[str, Any], levels: Collection[str]) -> dict[str, str]:
+    def _kinds(self, file: str, schema: Any, levels: Collection[str]) -> dict[str, str]:
         """Return what each input of a file holds."""
-        for name in (self._target, *self.names, *levels):
-            if name not in types:
-                raise FileError(f"{file} has no column {name!r}. It has {', '.join(types)}.")
-        kinds = {n: "category" if n in levels else column_kind(types[n]) for n in self.names}
+        types = dict(zip(schema.names, schema.types, strict=True))
+        check_columns(file, types, (self._target, *self.names, *levels))
         if column_kind(types[self._target]) != "number":
             raise FileError(
                 f"{file}, column {self._target!r} holds {types[self._target]}, not numbers: name "
                 "another target, or write it as numbers."
             )
+        kinds = {n: "category" if n in levels else column_kind(types[n]) for n in self.names}
         if unknown := [name for name in self.names if kinds[name] is None]:
             raise FileError(
                 f"{file}, column {unknown[0]!r} holds {types[unknown[0]]}, not numbers: name it "
@@ -91,7 +79,7 @@ class ParquetSource:
             )
         return {name: str(kind) for name, kind in kinds.items()}
 
-    def fill(self, table: Table | None, group: int, first: int, out: np.ndarray) -> None:
+    def fill(self, table: Table, group: int, first: int, out: np.ndarray) -> None:
         """Read rows of a row group, from the first on, as numbers: the inputs, then the target."""
         at = 0
         for batch in self._batches(group, first, first + len(out)):
@@ -100,19 +88,19 @@ class ParquetSource:
 
     def pick(self, group: int, rows: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
         """Return the inputs, as the file holds them, and the targets of some rows, ascending."""
-        import pyarrow as pa  # type: ignore[import-untyped]
-
         batches = self._batches(group, rows[0], rows[-1] + 1)
         picked = pa.Table.from_batches(batches).unify_dictionaries().take(rows - rows[0])
-        numbers = np.empty((len(rows), len(self.names) + 1))
-        self._convert(group, picked, None, numbers)
-        frame = picked.to_pandas(ignore_metadata=True, date_as_object=False)[list(self.names)]
+        frame = picked.to_pandas(ignore_metadata=True, date_as_object=False)
         for name, kind in self.kinds.items():
             if kind == "category":
-                frame[name] = [_text(level) for level in frame[name].astype(object)]
+                levels = frame[name].astype(object).map(_text, na_action="ignore")
+                frame[name] = levels.astype("category")
             elif frame[name].dtype == object:  # decimals
                 frame[name] = frame[name].astype(float)
-        return frame, numbers[:, -1]
+        X, y = frame[list(self.names)], frame[self._target].to_numpy(float)
+        numbers = np.column_stack([Table.of(X).numbers(X), y])
+        check_rows(numbers, self._place(group), (*self.names, self._target))
+        return X, y
 
     def fingerprint(self) -> bytes:
         """Return the footers: sizes, and the least and largest values of every column."""
@@ -138,17 +126,12 @@ class ParquetSource:
             f"{self._place(group)} has fewer rows than its footer says: write it again."
         )
 
-    def _convert(self, group: int, batch: Any, table: Table | None, out: np.ndarray) -> None:
-        """Write the inputs, as the numbers that a Table makes of them, and the target to `out`.
-
-        Without a table, times and levels are 0, or NaN where they are missing.
-        """
+    def _convert(self, group: int, batch: Any, table: Table, out: np.ndarray) -> None:
+        """Write the inputs, as the numbers that a Table makes of them, and the target to `out`."""
         for place, name in enumerate(self.names):
             column = batch.column(name)
             if self.kinds[name] == "number":
                 out[:, place] = column.to_numpy(zero_copy_only=False)
-            elif table is None:
-                out[:, place] = np.where(column.is_null(), np.nan, 0.0)
             elif self.kinds[name] == "time":
                 times = column.to_pandas(date_as_object=False).to_frame(name)
                 out[:, place] = table.numbers(times)[name]

@@ -1,7 +1,5 @@
 """A source of any size as blocks of rows in random order, and a sample of it."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -9,28 +7,27 @@ from functools import partial
 from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
+import pandas as pd
 
-from zigp.data.columns import Table
+from zigp.data.columns import Column, Table
+from zigp.data.streams.buffers import cut, divided, filled, prefetched, row_counts, shuffled
 from zigp.data.streams.parquet import ParquetSource
-from zigp.data.streams.prefetch import prefetched
-from zigp.data.streams.shuffle import cut, divided, filled, row_counts, shuffled
 from zigp.data.streams.zarr import ZarrSource
 from zigp.data.tables.addresses import locate
 from zigp.data.tables.errors import FileError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _BUFFER = 2**28  # bytes of rows that are shuffled together; as many are read ahead
 _SLICES = 4  # at least, in a buffer
 # A sample comes from 64 slices: fewer where they are large, more where they are small.
 _SAMPLED_SLICES, _MOST_READ, _READ_PER_SAMPLED = 64, 2**25, 4
+_NETCDF = "is NetCDF, which cannot be streamed: write it as Zarr first, in chunks."
 _CONVERT = {
     "csv": "is text, which cannot be streamed: write it as Parquet first.",
-    "netcdf": "is NetCDF, which cannot be streamed: write it as Zarr first, in chunks.",
+    "h5netcdf": _NETCDF,
+    "scipy": _NETCDF,
 }
 
 
@@ -60,7 +57,7 @@ def open_stream(
     categories: Mapping[str, Sequence[str]] | Sequence[str] = (),
     part: tuple[int, int] = (0, 1),
     rows_per_block: int = 2**18,
-) -> Stream:
+) -> "Stream":
     """Open data of any size, to be read block by block.
 
     Only the footers of Parquet files, or the axes of a lattice, are read here.
@@ -126,6 +123,7 @@ def open_stream(
         _levels=categories if isinstance(categories, Mapping) else {},
         _slices=slices,
         _buffer=buffer,
+        _table=Table({name: Column("number") for name in opened.names}),
     )
 
 
@@ -158,7 +156,7 @@ class Stream:
     _levels: Mapping[str, Sequence[str]]
     _slices: np.ndarray  # of row groups or chunks: which one, first row and end
     _buffer: int  # rows
-    _table: Table | None = None
+    _table: Table
 
     @property
     def blocks_per_pass(self) -> int:
@@ -194,8 +192,6 @@ class Stream:
         y : ndarray
             The targets.
         """
-        import pandas as pd
-
         if n < 1:
             raise ValueError(f"n is {n}: a sample needs at least one row.")
         rng = np.random.default_rng(seed)
@@ -239,7 +235,7 @@ class Stream:
         values = [values.tobytes() for values in (self._source.sizes, *sample)]
         return sha256(b"".join([self._source.fingerprint(), *values])).hexdigest()
 
-    def read_as(self, table: Table) -> Stream:
+    def read_as(self, table: Table) -> Self:
         """Return the same stream with times and levels as the numbers that a Table makes of them.
 
         Parameters
@@ -256,7 +252,7 @@ class Stream:
             )
         return replace(self, _table=table)
 
-    def in_blocks_of(self, rows: int) -> Stream:
+    def in_blocks_of(self, rows: int) -> Self:
         """Return the same stream in blocks of another size."""
         return replace(self, rows_per_block=rows)
 
@@ -285,7 +281,7 @@ class Stream:
         Block
             The next rows.
         """
-        if self._table is None and set(self._source.kinds.values()) - {"number"}:
+        if {n: column.kind for n, column in self._table.columns.items()} != self._source.kinds:
             raise ValueError(
                 "There are times or levels among the inputs: make a Table of a sample, and take "
                 "the blocks of stream.read_as(table)."

@@ -1,23 +1,21 @@
 """Lattices in Zarr, chunk by chunk: every cell a row with its coordinates."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 
 from zigp.data.columns import Table, column_kind
 from zigp.data.grids import axes_of
-from zigp.data.streams.sources import check_rows
 from zigp.data.tables.addresses import Location
-from zigp.data.tables.errors import FileError, file_errors
-from zigp.data.tables.reading import refuse_beyond_memory, refuse_large_chunks, refuse_many_chunks
+from zigp.data.tables.errors import FileError, check_rows, file_errors
+from zigp.data.tables.reading import refuse_beyond_memory, refuse_large
 
-if TYPE_CHECKING:
-    import pandas as pd
+_MOST_CHUNKS = 10_000_000
 
 
 class ZarrSource:
@@ -59,21 +57,25 @@ class ZarrSource:
             [slice(start, min(start + side, length)) for start in range(0, length, side)]
             for length, side in ((n, sides.get(dim, n)) for dim, n in self._array.sizes.items())
         ]
-        refuse_many_chunks(address, prod(map(len, within)))
+        if (count := prod(map(len, within))) > _MOST_CHUNKS:
+            raise FileError(
+                f"{address} claims {count:.3g} chunks, more than can be kept track of: save it in "
+                "fewer and larger ones."
+            )
         self._chunks = list(product(*within))
         self.sizes = np.array([prod(s.stop - s.start for s in chunk) for chunk in self._chunks])
-        refuse_large_chunks(address, 2 * int(self.sizes.max()) * max(self._array.dtype.itemsize, 4))
+        # A chunk is held twice while it is unpacked.
+        largest = 2 * int(self.sizes.max()) * max(self._array.dtype.itemsize, 4)
+        refuse_large(address, {"one chunk": largest}, ", or save it in smaller chunks")
 
-    def fill(self, table: Table | None, chunk: int, first: int, out: np.ndarray) -> None:
+    def fill(self, table: Table, chunk: int, first: int, out: np.ndarray) -> None:
         """Read cells of a chunk, from the first on, as numbers: coordinates, then the target."""
         frame, out[:, -1] = self.pick(chunk, np.arange(first, first + len(out)))
-        out[:, :-1] = frame if table is None else table.numbers(frame)
+        out[:, :-1] = table.numbers(frame)
         check_rows(out, self._place(chunk), (*self.names, self._target))
 
     def pick(self, chunk: int, cells: np.ndarray) -> tuple[pd.DataFrame, np.ndarray]:
         """Return the coordinates, as the lattice holds them, and the targets of some cells."""
-        import pandas as pd
-
         within = self._chunks[chunk]
         with file_errors("read", self._place(chunk)):
             values = self._array.isel(dict(zip(self._array.dims, within, strict=True))).values
@@ -99,8 +101,6 @@ class ZarrSource:
 
 def _variable(address: str, target: str, columns: Sequence[str] | None) -> Any:
     """Return the target, of which no values are read yet."""
-    import xarray as xr
-
     refuse_beyond_memory(Location(address, "zarr"), lazy=True)
     dataset = xr.open_zarr(address, chunks=None, consolidated=False)
     if target not in dataset.data_vars:

@@ -1,26 +1,34 @@
 """The format of a file at a path or an fsspec address, by its content."""
 
-from __future__ import annotations
-
 import gzip
-import zipfile
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from zigp.data.tables.errors import FileError, file_errors
+from zigp.data.tables.errors import FileError, check_names, file_errors
 
 _ENDINGS = (".parquet", ".parq", ".pq")  # of the files of a table in a folder
 _ZARR = ("zarr.json", ".zgroup", ".zmetadata", ".zattrs")  # files that mark a Zarr folder
-_MAGIC = {b"PAR1": "parquet", b"\x89HDF\r\n\x1a\n": "netcdf"} | {
-    b"CDF" + version: "netcdf" for version in (b"\1", b"\2", b"\5")
+_MAGIC = {
+    b"PAR1": "parquet",
+    b"\x89HDF\r\n\x1a\n": "h5netcdf",
+    b"CDF\1": "scipy",
+    b"CDF\2": "scipy",
 }
 _GZIP = b"\x1f\x8b"
-_SPREADSHEET = {"xl/workbook.xml", "xl/workbook.bin", "content.xml"}
+_ZIP = "a zip archive, as spreadsheets are: export the sheet as CSV, or unpack the file inside."
+_PICKLE = "a pickle, which could run code and is not opened: save it as CSV or Parquet."
+# What is never read as data, and what to do. The header of a model follows its length.
+_REFUSED = {b"PK\3\4": _ZIP, b"PK\5\6": _ZIP} | {
+    b"\x80" + version: _PICKLE for version in (b"\2", b"\3", b"\4", b"\5")
+}
+_REFUSED[b"\xd0\xcf\x11\xe0"] = "a spreadsheet: export it as CSV."
+_REFUSED[b"CDF\5"] = "NetCDF of the kind CDF-5: convert it with nccopy -k nc4."
+_MODEL = b'{"__metadata__"'
 _FAR_BUFFER = 2**22  # bytes at once where every request takes its time
 
 
@@ -29,7 +37,7 @@ class Location:
     """A lattice, or the files of a table, and how to open these."""
 
     address: str
-    kind: str  # csv, parquet, netcdf or zarr; at a remote address parquet or zarr
+    kind: str  # csv, parquet, or xarray's engine for a lattice: h5netcdf, scipy or zarr
     files: tuple[str, ...] = ()
     open: Callable[[str], Any] = str  # pyarrow opens a path by itself
     buffer: int = 2**18  # bytes of each column that are read at once
@@ -39,6 +47,13 @@ class Location:
         return pq.ParquetFile(
             self.open(name), metadata=footer, buffer_size=self.buffer, pre_buffer=False
         )
+
+    def footer(self, name: str) -> tuple[Any, Any]:
+        """Return the metadata of one of the files, and its columns but for an index of pandas."""
+        with file_errors("read", name), self.parquet(name) as opened:
+            fields = [f for f in opened.schema_arrow if not f.name.startswith("__index_level_")]
+            check_names(name, [field.name for field in fields])
+            return opened.metadata, pa.schema(fields)
 
 
 def locate(source: str | Path) -> Location:
@@ -106,8 +121,10 @@ def _kind(path: Path) -> str:
         raise FileError(f"{path} is no file on disk: give the file of a table or lattice.")
     with unpacked(path) as file:
         head = file.read(64)
-    if what := _refused(path, head):
-        raise FileError(f"{path} is {what}")
+    if head[8:].startswith(_MODEL):
+        raise FileError(f"{path} is a model, not a table: give the file of a table here.")
+    if refused := [what for magic, what in _REFUSED.items() if head.startswith(magic)]:
+        raise FileError(f"{path} is {refused[0]}")
     kind = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), "csv")
     if kind != "csv" and not begins(path, head[:2]):
         raise FileError(f"{path} is {kind} inside gzip: unpack it with gunzip.")
@@ -126,18 +143,3 @@ def begins(path: Path, magic: bytes) -> bool:
 def unpacked(path: Path) -> IO[bytes]:
     """Open a file, or what is inside if it is gzipped."""
     return gzip.open(path) if begins(path, _GZIP) else path.open("rb")  # type: ignore[return-value]
-
-
-def _refused(path: Path, head: bytes) -> str:
-    """Return what a file is that is never read as data, and what to do; "" for all others."""
-    if head[8:].startswith(b'{"__metadata__"'):
-        return "a model, not a table: give the file of a table here."
-    if head[:1] == b"\x80" and head[1:2] in (b"\2", b"\3", b"\4", b"\5"):
-        return "a pickle, which could run code and is not opened: save it as CSV or Parquet."
-    names: list[str] = []
-    if is_zip := head.startswith((b"PK\3\4", b"PK\5\6")):
-        with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-    if head.startswith(b"\xd0\xcf\x11\xe0") or _SPREADSHEET.intersection(names):
-        return "a spreadsheet: export it as CSV."
-    return "a zip archive: unpack it and name the file inside." if is_zip else ""

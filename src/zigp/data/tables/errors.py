@@ -1,12 +1,12 @@
 """Errors with files, in one sentence each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+
+import numpy as np
 
 _ADVICE = {
     "read": "Check that the file is whole and that you may read it.",
@@ -61,4 +61,22 @@ def check_columns(
             raise FileError(
                 f"{place} has no column {name!r}{role}. It has {', '.join(map(str, names))}."
                 + " Rename columns with a comma in their name to use them." * comma
+            )
+
+
+def check_rows(rows: np.ndarray, place: str, names: Sequence[str]) -> None:
+    """Refuse missing inputs and infinite values; the target, in the last column, may be missing."""
+    if np.isfinite(rows).all():
+        return
+    for name, values in zip(names, rows.T, strict=True):
+        if name != names[-1] and np.isnan(values).any():
+            raise FileError(
+                f"{place}, column {name!r}: some values are missing. Fill them in, or leave out "
+                "these rows or the column."
+            )
+        if np.isinf(values).any():
+            raise FileError(
+                f"{place}, column {name!r}: some values are infinite. "
+                + ("Make them missing (NaN)" if name == names[-1] else "Correct them")
+                + ", or leave out these rows."
             )

@@ -1,7 +1,5 @@
 """Tables as frames, whole or in parts, and lattices as datasets."""
 
-from __future__ import annotations
-
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -15,16 +13,16 @@ import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 import xarray as xr
 
-from zigp.data.tables.addresses import Location, begins, locate
+from zigp.data.tables.addresses import Location, locate
 from zigp.data.tables.csv import csv_parts
-from zigp.data.tables.errors import FileError, check_names, file_errors
+from zigp.data.tables.errors import FileError, file_errors
 
-LATTICE_KINDS = ("netcdf", "zarr")
+LATTICE_KINDS = ("h5netcdf", "scipy", "zarr")
 
 _ROWS = 1 << 16  # of CSV that are parsed at once
 _CELL = 8  # bytes of a number, or of a pointer to a text
 _SHARE = 0.5  # of the memory: data are needed again as numbers of another type
-_MOST_CHUNKS = 10_000_000
+_IN_BLOCKS = ", or read it block by block (zigp fit --stream)"
 # The types of Parquet that pandas' older ones cannot hold beside gaps, which a later part can have.
 _DTYPES: tuple[Any, ...] = (
     *(pd.BooleanDtype(), pd.Int8Dtype(), pd.Int16Dtype(), pd.Int32Dtype(), pd.Int64Dtype()),
@@ -43,13 +41,14 @@ def read(path: Path | str, lazy: bool = False) -> pd.DataFrame | xr.Dataset:
         if location.kind in LATTICE_KINDS:
             return _dataset(location, lazy)
         parts, sizes = list[pd.DataFrame](), Counter[Any]()
-        parquet = location.kind == "parquet"
-        for part in _parquet_parts(location, None) if parquet else csv_parts(Path(path), _ROWS):
+        for part in _parts(location, None):
             parts.append(part)
             sizes.update(part.memory_usage(index=False).to_dict())
             refuse_large(location.address, sizes)
-        table = pd.concat(parts, ignore_index=True) if parts[1:] else parts[0]
-        table.attrs = parts[-1].attrs | {"file": location.address} if parts[1:] else table.attrs
+        if len(parts) == 1:
+            return parts[0]
+        table = pd.concat(parts, ignore_index=location.kind == "parquet")
+        table.attrs = parts[-1].attrs | {"file": location.address}
         return table
 
 
@@ -62,19 +61,21 @@ def read_parts(path: Path | str, rows: int) -> Iterator[pd.DataFrame]:
     location = locate(path)
     if location.kind in LATTICE_KINDS:
         raise FileError(f"{path} is a lattice ({location.kind}), which has no rows: give a table.")
-    parquet = location.kind == "parquet"
-    return _parquet_parts(location, rows) if parquet else csv_parts(Path(path), rows)
+    return _parts(location, rows)
+
+
+def _parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
+    if location.kind == "parquet":
+        return _parquet_parts(location, rows)
+    return csv_parts(Path(location.address), rows or _ROWS)
 
 
 def _dataset(location: Location, lazy: bool) -> xr.Dataset:
-    if location.kind == "zarr":
-        how: dict[str, Any] = {"engine": "zarr", "consolidated": False}
-    else:
-        how = {"engine": _engine(Path(location.address))}
     refuse_beyond_memory(location, lazy=lazy)
     # Without dask a lazy dataset is at least not read before it is used.
     chunks: Any = {} if lazy and find_spec("dask") else None
-    dataset = xr.open_dataset(location.address, chunks=chunks, **how)
+    how: dict[str, Any] = {"consolidated": False} if location.kind == "zarr" else {}
+    dataset = xr.open_dataset(location.address, engine=location.kind, chunks=chunks, **how)
     if not dataset.variables:
         dataset.close()
         raise FileError(f"{location.address} has no variables outside of groups: save them at top.")
@@ -84,25 +85,13 @@ def _dataset(location: Location, lazy: bool) -> xr.Dataset:
         return dataset.load()
 
 
-def _engine(path: Path) -> Any:
-    """Return the engine that opens a NetCDF file."""
-    if begins(path, b"CDF\5"):
-        raise FileError(f"{path} is NetCDF of the kind CDF-5: convert it with nccopy -k nc4.")
-    if begins(path, b"CDF"):
-        return "scipy"
-    with h5py.File(path) as file:  # raises an error if it is damaged; h5netcdf would raise two
-        list(file.values())
-    return "h5netcdf"
-
-
 def _parquet_parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
     """Yield the files of a table in parts of so many rows; if None, each file as a whole."""
     schema, count = _common_schema(location)
     if not count:
         raise FileError(f"{location.address} has columns but no rows: there is nothing to use.")
     if rows is None:
-        in_blocks = ", or read it block by block (zigp fit --stream)"
-        refuse_large(location.address, dict.fromkeys(schema.names, _CELL * count), in_blocks)
+        refuse_large(location.address, dict.fromkeys(schema.names, _CELL * count), _IN_BLOCKS)
     for name in location.files:
         start = 0
         with file_errors("read", name), location.parquet(name) as file:
@@ -124,14 +113,10 @@ def _parquet_parts(location: Location, rows: int | None) -> Iterator[pd.DataFram
 
 def _common_schema(location: Location) -> tuple[Any, int]:
     """Return the names and types of a table's columns, common to its files, and count its rows."""
-    schemas, count = list[Any](), 0
-    for name in location.files:
-        with file_errors("read", name), location.parquet(name) as file:
-            names = [n for n in file.schema_arrow.names if not n.startswith("__index_level_")]
-            check_names(name, names)
-            schemas.append(pa.schema([file.schema_arrow.field(n) for n in names]))
-            count += file.metadata.num_rows
-        if differ := sorted({*names} ^ {*schemas[0].names}):
+    footers, schemas = zip(*map(location.footer, location.files), strict=True)
+    count = sum(footer.num_rows for footer in footers)
+    for name, schema in zip(location.files, schemas, strict=True):
+        if differ := sorted({*schema.names} ^ {*schemas[0].names}):
             raise FileError(
                 f"{name} and {location.files[0]} differ in column {differ[0]!r}: write all files "
                 "with the same columns."
@@ -152,11 +137,11 @@ def _common_schema(location: Location) -> tuple[Any, int]:
 def refuse_large(address: str, sizes: Mapping[str, int], advice: str = "") -> None:
     """Raise an error if columns, or arrays, of so many bytes do not fit into memory together."""
     if (total := sum(sizes.values())) > (room := _room()):
-        name = max(sizes, key=lambda name: sizes[name])
+        name = max(sizes, key=sizes.__getitem__)
         raise FileError(
-            f"{address} takes {_giga(total)} GB or more, of which {_giga(sizes[name])} GB in "
-            f"{name!r}; {_giga(room)} GB is the most that is read at once on this machine. Check "
-            f"whether it is meant to be so large, or cut out a part{advice}."
+            f"{address} takes {total / 1e9:.3g} GB or more, of which {sizes[name] / 1e9:.3g} GB in "
+            f"{name!r}; {room / 1e9:.3g} GB is the most that is read at once on this machine. "
+            f"Check whether it is meant to be so large, or cut out a part{advice}."
         )
 
 
@@ -167,25 +152,7 @@ def refuse_beyond_memory(location: Location, *, lazy: bool = False) -> None:
         for name, (shape, width) in _arrays(location).items()
         if not lazy or len(shape) == 1
     }
-    in_blocks = ", or read it block by block (zigp fit --stream)"
-    refuse_large(location.address, sizes, in_blocks * (location.kind == "zarr" and not lazy))
-
-
-def refuse_many_chunks(address: str, count: int) -> None:
-    if count > _MOST_CHUNKS:
-        raise FileError(
-            f"{address} claims {count:.3g} chunks, more than can be kept track of: save it in "
-            "fewer and larger ones."
-        )
-
-
-def refuse_large_chunks(address: str, held: int) -> None:
-    """Raise an error if a chunk takes more memory, while it is read, than there is."""
-    if held > (room := _room()):
-        raise FileError(
-            f"{address} has a chunk that takes {_giga(held)} GB while it is read; {_giga(room)} GB "
-            "is the most that is read at once on this machine. Save it in smaller chunks."
-        )
+    refuse_large(location.address, sizes, _IN_BLOCKS * (location.kind == "zarr" and not lazy))
 
 
 def _arrays(location: Location) -> dict[str, tuple[tuple[int, ...], int]]:
@@ -195,9 +162,9 @@ def _arrays(location: Location) -> dict[str, tuple[tuple[int, ...], int]]:
 
         arrays = zarr.open_group(location.address, mode="r").arrays()
         return {name: (one.shape, one.dtype.itemsize) for name, one in arrays}
-    if begins(Path(location.address), b"CDF"):  # in which every cell takes its room
+    if location.kind == "scipy":  # in its format every cell takes its room
         return {}
-    with h5py.File(location.address) as file:
+    with h5py.File(location.address) as file:  # raises one error if it is damaged, h5netcdf two
         return {
             name: (one.shape, one.dtype.itemsize)
             for name, one in file.items()
@@ -211,7 +178,3 @@ def _room() -> float:
         return _SHARE * os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not on Windows
         return float("inf")
-
-
-def _giga(size: float) -> str:
-    return f"{size / 1e9:.3g}"

@@ -1,15 +1,11 @@
 """Columns of a table as numbers, times or levels, or an error that names the line."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
 from zigp.data.columns import column_kind
-from zigp.data.tables.csv import line_of
 from zigp.data.tables.errors import FileError
 
 _MISSING = ["", "NA", "NaN", "nan", "null", "None"]  # the texts of CSV that stand for gaps
@@ -97,7 +93,7 @@ _CONVERSIONS = {"number": _numbers, "time": _times, "category": _levels}
 def _values(frame: pd.DataFrame, name: str) -> pd.Series:
     """Return a column, with gaps where the text of a CSV file stands for one."""
     values = frame[name]
-    return values.mask(values.str.strip().isin(_MISSING)) if _is_csv(frame) else values
+    return values.mask(values.str.strip().isin(_MISSING)) if "decimal" in frame.attrs else values
 
 
 def _parsed(frame: pd.DataFrame, values: pd.Series) -> pd.Series:
@@ -128,11 +124,7 @@ def _refuse(frame: pd.DataFrame, name: str, wrong: pd.Series, what: str) -> None
     if wrong.any():
         at = int(wrong.to_numpy().argmax())
         file, label = frame.attrs.get("file", "The table"), frame.index[at]
-        row = int(label) if isinstance(label, (int, np.integer)) else at
-        place = f"line {line_of(Path(file), row)}" if _is_csv(frame) else f"row {row + 1}"
+        row = label if isinstance(label, (int, np.integer)) else at
+        place = f"line {label}" if "decimal" in frame.attrs else f"row {row + 1}"
         text = _text(frame[name].iloc[at])[:60]
         raise FileError(f"{file}, {place}, column {name!r}{what.format(text)}")
-
-
-def _is_csv(frame: pd.DataFrame) -> bool:
-    return "decimal" in frame.attrs

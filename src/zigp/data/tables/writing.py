@@ -1,14 +1,12 @@
 """Tables and lattices into files, whole or not at all."""
 
-from __future__ import annotations
-
 import gzip
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
@@ -27,51 +25,32 @@ LATTICES = (".nc", ".zarr")
 class TableWriter:
     """A table that is written to a file, part by part."""
 
-    def __init__(self, path: Path, ending: str) -> None:
-        self._path, self._ending, self._columns = path, ending, list[Any]()
-        self._open = ExitStack()  # each file writes to the one before
-        self._file: Any = None
-
-    def begin(self, file: IO[bytes]) -> None:
-        """Write to this file."""
-        self._file = self._open.enter_context(file)
-        if self._ending == ".csv.gz":
-            self._file = self._open.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
+    def __init__(self, path: Path, ending: str, file: Any, files: ExitStack) -> None:
+        self._path, self._ending, self._file, self._files = path, ending, file, files
+        self.columns = list[Any]()  # of what was written so far
 
     def add(self, frame: pd.DataFrame) -> None:
         """Write rows, of the same columns as those before."""
         write = self._add_parquet if self._ending == ".parquet" else self._add_csv
         with file_errors("write", self._path):
-            if self._columns not in ([], list(frame.columns)):
+            if self.columns not in ([], list(frame.columns)):
                 raise FileError(f"Cannot write {self._path}: its parts differ in columns.")
             write(frame.copy(deep=False))
-            self._columns = list(frame.columns)
+            self.columns = list(frame.columns)
 
     def _add_csv(self, part: pd.DataFrame) -> None:
-        sep, header = "\t" if self._ending == ".tsv" else ",", not self._columns
+        sep, header = "\t" if self._ending == ".tsv" else ",", not self.columns
         for name in part.columns[[column_kind(dtype) == "time" for dtype in part.dtypes]]:
             part[name] = part[name].map(pd.Timestamp.isoformat, na_action="ignore")
         part.to_csv(self._file, mode="wb", sep=sep, index=False, header=header, lineterminator="\n")
 
     def _add_parquet(self, part: pd.DataFrame) -> None:
         part.attrs = {}
-        if not self._columns:
+        if not self.columns:
             fields = map(_widened, pa.Schema.from_pandas(part, preserve_index=False))
             writer = pq.ParquetWriter(self._file, pa.schema(list(fields)))
-            self._file = self._open.enter_context(writer)
+            self._file = self._files.enter_context(writer)
         self._file.write_table(pa.Table.from_pandas(part, self._file.schema, preserve_index=False))
-
-    def close(self) -> None:
-        """Complete the file."""
-        with file_errors("write", self._path):
-            if not self._columns:
-                raise FileError(f"There is nothing to write to {self._path}: no rows came.")
-            self._open.close()
-
-    def abandon(self) -> None:
-        """Close what is still open, whatever is in it."""
-        with suppress(Exception):
-            self._open.close()
 
 
 def _widened(field: Any) -> Any:
@@ -84,24 +63,29 @@ def _widened(field: Any) -> Any:
 @contextmanager
 def writing(path: Path | str, force: bool = False) -> Iterator[TableWriter]:
     """Yield a writer whose file takes its place if all goes well, and leaves nothing otherwise."""
-    path = Path(path)
+    path, files = Path(path), ExitStack()  # each file writes to the one before
     check_writable(path, force, TABLES)
     if str(path) == "-":
-        table = TableWriter(path, ".csv")
-        table.begin(sys.stdout.buffer)
-        yield table
+        yield TableWriter(path, ".csv", sys.stdout.buffer, files)
         with file_errors("write", path):
             sys.stdout.buffer.flush()
         return
+    ending = _ending(path, TABLES)
     with replacing(path, file_errors("write", path)) as part:
-        table = TableWriter(path, _ending(path, TABLES))
         try:
             with file_errors("write", path):
-                table.begin(part.open("xb"))
+                file: Any = files.enter_context(part.open("xb"))
+                if ending == ".csv.gz":
+                    file = files.enter_context(gzip.GzipFile("", "wb", 6, file, mtime=0))
+            table = TableWriter(path, ending, file, files)
             yield table
-            table.close()
+            with file_errors("write", path):
+                if not table.columns:
+                    raise FileError(f"There is nothing to write to {path}: no rows came.")
+                files.close()
         finally:
-            table.abandon()
+            with suppress(Exception):
+                files.close()
 
 
 def write_dataset(dataset: xr.Dataset, path: Path | str, force: bool = False) -> None:
@@ -120,7 +104,12 @@ def check_writable(
 ) -> None:
     """Raise an error now if a file with one of these endings, or any, cannot be written later."""
     if str(path) == "-":
-        return _check_standard_output(endings)
+        if ".csv" not in endings:
+            kinds = f" that ends in {' or '.join(endings)}" if endings else ""
+            raise FileError(f"This cannot go to standard output: choose a file{kinds} as --out.")
+        if sys.stdout is None:
+            raise FileError("Standard output is closed: choose a file as --out.")
+        return
     if str(path).endswith("/") and not str(path).endswith(".zarr/"):
         raise FileError(f"{path} is a folder: choose a file in it as --out.")
     path = Path(path)
@@ -136,14 +125,6 @@ def check_writable(
         if path.exists() and not force:
             raise FileError(f"{path} exists. Choose another --out, or add --force.")
         tempfile.TemporaryFile(dir=path.resolve().parent).close()
-
-
-def _check_standard_output(endings: tuple[str, ...]) -> None:
-    if ".csv" not in endings:
-        kinds = f" that ends in {' or '.join(endings)}" if endings else ""
-        raise FileError(f"This cannot go to standard output: choose a file{kinds} as --out.")
-    if sys.stdout is None:
-        raise FileError("Standard output is closed: choose a file as --out.")
 
 
 def _ending(path: Path, known: tuple[str, ...]) -> str:

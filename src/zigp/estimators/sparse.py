@@ -1,29 +1,86 @@
-"""Binary classification with a Gaussian process."""
+"""Sparse Gaussian processes of one function: regression, and classification into two classes."""
 
 from __future__ import annotations
 
 from typing import Any, ClassVar
 
 import numpy as np
+from jax import Array
 from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from zigp.data.layout import Inputs, Layout
-from zigp.estimators.families import Start
-from zigp.estimators.fitting import FIRST_GATE_VARIANCE, SparseGP
-from zigp.estimators.initial import Sparsity
+from zigp.data.layout import Inputs, refuse_too_large
+from zigp.estimators.distribution import ModelDistribution, PredictiveDistribution
+from zigp.estimators.families import FIRST_NOISE, OutputScale, spread
+from zigp.estimators.fitting import SparseGP
 from zigp.estimators.parameters import estimator
-from zigp.estimators.persistence import registered
+from zigp.estimators.preparing import FIRST_GATE_VARIANCE
+from zigp.estimators.regressor import Regressor
 from zigp.models import predictions
-from zigp.models.likelihoods import Bernoulli
-from zigp.models.model import Model, gp_classification
+from zigp.models.likelihoods import Gaussian
+from zigp.models.model import Model, gp_classification, gp_regression
 from zigp.runtime.session import entry_point
 
 
-@registered
+class ModelRegressor(Regressor, SparseGP):
+    """A regressor with a single model."""
+
+    @entry_point
+    def predict_distribution(self, X: Any) -> PredictiveDistribution:
+        return ModelDistribution(self._predictions(X), self._output_scale)
+
+    @property
+    @entry_point
+    def noise_sd_(self) -> Any:
+        """The standard deviation of the noise of each output, in the units of y.
+
+        Examples
+        --------
+        >>> plain = SparseGPRegressor(n_inducing=12).fit(X, y)
+        >>> bool(plain.noise_sd_ > 0.2)
+        True
+        """
+        check_is_fitted(self)
+        likelihood = self.model_.likelihood
+        if not isinstance(likelihood, Gaussian):
+            raise AttributeError("There is not one noise variance here; see `noise_`.")
+        return self.y_scale_ * np.sqrt(np.asarray(likelihood.noise))
+
+    def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
+        rows, groups = self._checked(X) - self.layout_.centre, self.layout_.groups
+        drawn = predictions.draw(self.model_, rows, groups, n, key, noise=noise)
+        in_user_units = np.stack([self._output_scale.to_user(one.T) for one in drawn])
+        outputs = () if self._output_names is None else (len(self._output_names),)
+        return in_user_units.reshape(n, len(rows), *outputs)
+
+
+@estimator
+class SparseGPRegressor(ModelRegressor):
+    """Sparse Gaussian process regression: y = f(x) + ε.
+
+    Inducing points make the time of a training step proportional to the number of rows.
+
+    Examples
+    --------
+    >>> X = np.linspace(0, 10, 60)[:, None]
+    >>> model = SparseGPRegressor(n_inducing=12).fit(X, np.sin(X[:, 0]))
+    >>> model.predict([[2.0]]).round(1)
+    array([0.9])
+    """
+
+    def _first_models(
+        self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[list[Model], OutputScale]:
+        refuse_too_large("y", y)
+        offset = float(np.average(y, weights=weight))
+        scale = spread(y - offset, weight, largest=np.abs(y).max())
+        noise = Gaussian.of_variance(FIRST_NOISE, self.dtype)
+        return [gp_regression(self._latent(X), noise)], OutputScale(offset, scale)
+
+
 @estimator
 class SparseGPClassifier(ClassifierMixin, SparseGP):
     """Sparse Gaussian process classification into two classes: P(second class) = Φ(g(x)).
@@ -76,15 +133,10 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
             )
         return (y == self.classes_[-1]).astype(float)
 
-    def _first_guess(self, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None) -> Start:
-        return Start(Bernoulli())
-
-    def _initial(self, X: Inputs, layout: Layout, sparsity: Sparsity, start: Start) -> Model:
-        return gp_classification(
-            self._latent(
-                X, layout, sparsity, self.kernel, self.inputs, variance=FIRST_GATE_VARIANCE
-            )
-        )
+    def _first_models(
+        self, X: Inputs, y: np.ndarray, weight: np.ndarray, exposure: np.ndarray | None
+    ) -> tuple[list[Model], OutputScale]:
+        return [gp_classification(self._latent(X, variance=FIRST_GATE_VARIANCE))], OutputScale()
 
     @entry_point
     def sanity(self) -> list[str]:
@@ -127,7 +179,6 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         >>> model.prob_on(new).round(1)
         array([0., 1.])
         """
-        check_is_fitted(self)
         p = self._predictions(X).ask(predictions.moments)["mean"]
         return p if len(self.classes_) == 2 else np.full_like(p, bool(self.classes_[0]))
 
@@ -171,8 +222,7 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         >>> model.predict(new)
         array([False,  True])
         """
-        second = self.prob_on(X) >= 0.5
-        return self.classes_[np.where(second, -1, 0)]
+        return self.classes_[np.where(self.prob_on(X) >= 0.5, -1, 0)]
 
     @entry_point
     def decision_function(self, X: ArrayLike) -> np.ndarray:

@@ -1,11 +1,12 @@
-"""A shuffle buffer: threads fill it with rows, and blocks are drawn from it in random order."""
-
-from __future__ import annotations
+"""Buffers that threads fill ahead of their use, and blocks drawn from them in random order."""
 
 import os
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import cycle, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -81,3 +82,38 @@ def shuffled(
         mixed = some.reshape(-1, rows.shape[1])[first % run :][: end - first]
         rest = rows[max(first, whole) : end]
         yield np.concatenate([mixed, rest, np.tile(padding, (room - (end - first), 1))])
+
+
+def prefetched[T](items: Generator[T], ahead: int = 2) -> Generator[T]:
+    """Yield the same items; a thread makes the next ones while one is used.
+
+    An error in making an item is raised in its place. The thread ends with the last item, or when
+    this generator is closed.
+
+    Parameters
+    ----------
+    items : generator
+        Closed at the end.
+    ahead : int, default=2
+        The number of items that are made before they are needed.
+
+    Yields
+    ------
+    object
+        The next item.
+
+    Examples
+    --------
+    >>> list(prefetched(number**2 for number in range(3)))
+    [0, 1, 4]
+    """
+    end: Any = object()
+    with closing(items):
+        pool = ThreadPoolExecutor(1, thread_name_prefix="zigp-prefetch")
+        try:
+            ready = deque(pool.submit(next, items, end) for _ in range(ahead))
+            while (item := ready.popleft().result()) is not end:
+                ready.append(pool.submit(next, items, end))
+                yield item
+        finally:
+            pool.shutdown(cancel_futures=True)
