@@ -16,7 +16,8 @@ from models_by_hand import (
     random_zigp,
 )
 
-from zigp.gp.coupling import COUPLINGS, Curvature
+from zigp.gp.coupling import Curvature, coupling_of
+from zigp.gp.covariances import Diagonal
 from zigp.gp.joint import Joint
 from zigp.models.model import Model
 
@@ -26,10 +27,9 @@ each_covariance = pytest.mark.parametrize("covariance", ["dense", "diagonal"])
 def coupled(model: Model, seed: int = 5) -> Model:
     """Return a model whose g follows its f, in a random way."""
     f, g = (model.latents[name] for name in "fg")
-    if isinstance(f.q_cov, next(k for k in COUPLINGS if k.__name__ == "Diagonal")):
+    if isinstance(f.q_cov, Diagonal):
         g = dataclasses.replace(g, inducing=f.inducing)
-    kind = COUPLINGS[type(f.q_cov)]
-    tie = kind.none(np.shape(f.q_mean), np.shape(g.q_mean), "f")
+    tie = coupling_of(f, g, "f")
     noise = 0.3 * np.random.default_rng(seed).normal(size=np.shape(tie.tail))
     tie = dataclasses.replace(tie, tail=noise)
     return dataclasses.replace(model, latents={"f": f, "g": g}, couplings={"g": tie})

@@ -41,11 +41,10 @@ def latent(kernel: Kernel, covariance: str, prior_mean: float) -> LatentGP:
         (PLACES[:3], TIMES[:, None]),
         COLUMNS,
         covariance=covariance,
-        places=(PLACES,),
         variance=1.7,
         prior_mean=prior_mean,
     )
-    return with_jitter(gp, 1e-12)
+    return with_jitter(gp.placed(LATTICE), 1e-12)
 
 
 @cache

@@ -28,6 +28,7 @@ from zigp.estimators.sparse import ModelRegressor
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
+    Hurdle,
     HurdleGamma,
     HurdleLognormal,
     ZeroInflatedNegativeBinomial,
@@ -93,6 +94,14 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
             help="Column of efforts, areas or durations that the amount is proportional to."
         ),
     )
+    coupled: bool = parameter(
+        "Whether gate and amount depend on each other in the posterior. That matters for "
+        "'gaussian', 'gated', 'zip' and 'zinb', whose observations do not tell which of the two is "
+        "small; hurdles have independent posteriors. On a lattice with a 'full' posterior they are "
+        "independent as well.",
+        default=True,
+        option=Option(help="Let gate and amount depend on each other in the posterior."),
+    )
     gate_kernel: KernelSpec | None = parameter(
         "Kernel of the gate. By default the same as `kernel`.", default=None
     )
@@ -112,7 +121,8 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
         mean = np.asarray(start.f_mean, self.dtype)
         f = eqx.tree_at(lambda gp: gp.prior_mean, self._latent(X), mean)
         g = self._latent(X, self.gate_kernel, self.gate_inputs, variance=FIRST_GATE_VARIANCE)
-        model = zero_inflated_gp(f, g, start.likelihood, self.layout_.exposure)
+        coupled = self.coupled and not isinstance(start.likelihood, Hurdle)
+        model = zero_inflated_gp(f, g, start.likelihood, self.layout_.exposure, coupled=coupled)
         return [model], OutputScale(scale=start.scale)
 
     def _refuse_unsuited(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:

@@ -23,6 +23,7 @@ from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 
 from zigp.gp.covariances import SOLVER_STEPS, Covariance, Dense, Diagonal
+from zigp.gp.latent import LatentGP
 from zigp.gp.projection import Projection
 
 
@@ -213,7 +214,18 @@ class _Blocks(NamedTuple):
         return Pair(first, self.between * m.first + self.second * m.second)
 
 
-COUPLINGS: dict[type[Covariance], type[DenseCoupling] | type[DiagonalCoupling]] = {
-    Dense: DenseCoupling,
-    Diagonal: DiagonalCoupling,
-}
+def coupling_of(first: LatentGP, second: LatentGP, on: str) -> Coupling | None:
+    """Return a coupling of two latents that are independent so far, None if they cannot have one.
+
+    Both need a dense covariance, or diagonal ones on the same inducing inputs.
+    """
+    shapes = np.shape(first.q_mean), np.shape(second.q_mean)
+    tie: Coupling
+    match first.q_cov, second.q_cov:
+        case Dense(), Dense():
+            tie = DenseCoupling.none(*shapes, on)
+        case Diagonal(), Diagonal() if first.columns == second.columns and shapes[0] == shapes[1]:
+            tie = DiagonalCoupling.none(*shapes, on)
+        case _:
+            return None
+    return jax.tree.map(lambda leaf: leaf.astype(np.asarray(first.q_mean).dtype), tie)

@@ -67,7 +67,6 @@ class LatentGP(eqx.Module):
         columns: tuple[tuple[int, ...], ...],
         *,
         covariance: CovarianceName = "dense",
-        places: tuple[np.ndarray, ...] = (),
         variance: float = 1.0,
         prior_mean: float = 0.0,
         q_sd: float = 1.0,
@@ -75,8 +74,7 @@ class LatentGP(eqx.Module):
     ) -> LatentGP:
         """Return a latent whose q starts as N(0, q_sd² I) in the whitened space.
 
-        With "markov" q starts as the prior. Its times are those of the first group whose kernel
-        has a Markov form, and `places` are the coordinates of the data in the other groups.
+        With "markov" q starts as the prior; it needs `placed` before it is trained.
         """
         inducing, shape = tuple(Inducing.at(z) for z in Z), [len(z) for z in Z]
         q_cov: Covariance
@@ -84,7 +82,7 @@ class LatentGP(eqx.Module):
             axis = time_axis(kernels, columns)
             assert axis is not None
             chain = Chain.of(kernels[axis], jnp.asarray(inducing[axis].Z[:, 0]))
-            q_cov = Markov.prior(chain, axis, prod(shape) // shape[axis], places)
+            q_cov = Markov.prior(chain, axis, prod(shape) // shape[axis])
             shape[axis] *= chain.A.shape[-1]
         else:
             q_cov = COVARIANCES[covariance].scaled_identity(tuple(shape), q_sd)
@@ -292,13 +290,36 @@ class LatentGP(eqx.Module):
         m = jnp.asarray(self.q_mean)
         return self.q_cov.extended(m, at, self._over_places(), chain, longer)
 
+    def placed(self, at: Rows | Lattice) -> LatentGP:
+        """Return this latent ready to be trained on a lattice, if q is a chain of blocks."""
+        if not isinstance(self.q_cov, Markov):
+            return self
+        aligned, spots = self._aligned(at)
+        places = tuple(
+            np.asarray(_select(aligned, columns, spot))
+            for i, (columns, spot) in enumerate(zip(self.columns, spots, strict=True))
+            if i != self.q_cov.axis
+        )
+        return dataclasses.replace(self, q_cov=self.q_cov.placed(places))
+
     def refreshed(self) -> LatentGP:
         """Return this latent with the covariance of q that its sites and hyperparameters give."""
         if not isinstance(self.q_cov, Markov):
             return self
+        return dataclasses.replace(self, q_cov=jax.tree.map(np.asarray, self._refreshed()))
+
+    @eqx.filter_jit
+    def _refreshed(self) -> Markov:
         chain = self._chain()
+        assert isinstance(self.q_cov, Markov)
         assert chain is not None
-        return dataclasses.replace(self, q_cov=self.q_cov.refreshed(self._over_places(), chain))
+        return self.q_cov.refreshed(self._over_places(), chain)
+
+    def compact(self) -> LatentGP:
+        """Return this latent without what `refreshed` computes."""
+        if not isinstance(self.q_cov, Markov):
+            return self
+        return dataclasses.replace(self, q_cov=self.q_cov.compact())
 
     def _over_places(self) -> Array:
         """Return A of the places of the training data, for a q with states."""

@@ -12,8 +12,10 @@ be at times with states: `extended` adds more of them, which changes nothing at 
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from functools import reduce
+from math import prod
 
 import equinox as eqx
 import jax
@@ -43,22 +45,29 @@ class Markov(Covariance):
     axis: int = eqx.field(static=True)  # the group of the times
 
     @classmethod
-    def prior(
-        cls, chain: Chain, axis: int, inducing: int, places: tuple[np.ndarray, ...]
-    ) -> Markov:
-        """Return the covariance of the prior, for a number of inducing places."""
+    def prior(cls, chain: Chain, axis: int, inducing: int) -> Markov:
+        """Return the covariance of the prior, for a number of inducing places and no data."""
         T, d = len(chain.A) + 1, chain.A.shape[-1]
-        cells = int(np.prod([len(x) for x in places]))
         eye = np.eye(d)
         return cls(
-            np.zeros((T, cells)),
+            np.zeros((T, 0)),
             np.broadcast_to(np.eye(inducing), (T, inducing, inducing)),
             np.broadcast_to(inducing * eye, (T, d, d)),
             inducing * np.swapaxes(np.asarray(chain.A), 1, 2),
             np.asarray(-inducing * chain.logdet()),
-            places,
+            (),
             axis,
         )
+
+    def placed(self, places: tuple[np.ndarray, ...]) -> Markov:
+        """Return S with a site, so far 0, for every time at each of these places of data."""
+        same = [np.array_equal(a, b) for a, b in zip(places, self.places, strict=False)]
+        if len(places) == len(self.places) and all(same):
+            return self
+        sites = np.zeros(
+            (len(np.asarray(self.sites)), prod(map(len, places))), np.asarray(self.sites).dtype
+        )
+        return dataclasses.replace(self, sites=sites, places=places)
 
     @property
     def _d(self) -> int:
@@ -126,6 +135,11 @@ class Markov(Covariance):
     def refreshed(self, A: Array, chain: Chain) -> Markov:
         """Return S for other hyperparameters with the same sites; A is that of `places`."""
         return self._with(jnp.asarray(self.sites), self.filtered(A, chain))
+
+    def compact(self) -> Markov:
+        """Return S by its sites alone."""
+        nothing = np.zeros((0, *np.shape(self.functions)[1:]), np.asarray(self.sites).dtype)
+        return eqx.tree_at(lambda q: q.functions, self, nothing)
 
     def filtered(self, A: Array, chain: Chain) -> Filtered:
         """Return the factorised precision; A is that of `places`."""

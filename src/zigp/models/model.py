@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import add
 
@@ -12,9 +12,10 @@ import jax.numpy as jnp
 from jax import Array
 
 from zigp.gp.batch import Lattice, Rows
-from zigp.gp.coupling import Coupling
+from zigp.gp.coupling import Coupling, coupling_of
 from zigp.gp.joint import Joint
 from zigp.gp.latent import LatentGP
+from zigp.gp.markov import Markov
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection
 from zigp.models.likelihoods import Bernoulli, Likelihood
@@ -66,9 +67,29 @@ class Model(eqx.Module):
         couplings = {joint.names[-1]: joint.coupling for joint in joints if joint.coupling}
         return dataclasses.replace(self, latents=latents, couplings=couplings)
 
+    @property
+    def chained(self) -> bool:
+        """True if q is a chain of blocks for one of the latents."""
+        return any(isinstance(gp.q_cov, Markov) for gp in self.latents.values())
+
     def extended(self, at: Rows | Lattice) -> Model:
-        """Return the model with what its latents need for these inputs."""
-        latents = {name: latent.extended(at) for name, latent in self.latents.items()}
+        """Return the model with states at every time of these inputs, for chained latents."""
+        return self._with(lambda latent: latent.extended(at))
+
+    def placed(self, at: Rows | Lattice) -> Model:
+        """Return the model ready to be trained on data at these inputs."""
+        return self._with(lambda latent: latent.placed(at))
+
+    def compact(self) -> Model:
+        """Return the model without what `refreshed` computes from the rest."""
+        return self._with(LatentGP.compact)
+
+    def refreshed(self) -> Model:
+        """Return the model with the covariance that sites and hyperparameters give."""
+        return self._with(LatentGP.refreshed)
+
+    def _with(self, change: Callable[[LatentGP], LatentGP]) -> Model:
+        latents = {name: change(latent) for name, latent in self.latents.items()}
         return dataclasses.replace(self, latents=latents)
 
     def kl(self) -> Array:
@@ -121,10 +142,20 @@ def gp_classification(g: LatentGP) -> Model:
 
 
 def zero_inflated_gp(
-    f: LatentGP, g: LatentGP, likelihood: Likelihood, exposure: int | None = None
+    f: LatentGP,
+    g: LatentGP,
+    likelihood: Likelihood,
+    exposure: int | None = None,
+    *,
+    coupled: bool = False,
 ) -> Model:
-    """Return the zero-inflated GP: Φ(g(x)) f(x)."""
-    return Model({"f": f, "g": g}, likelihood, Gate("g") * Latent("f"), exposure=exposure)
+    """Return the zero-inflated GP: Φ(g(x)) f(x).
+
+    If `coupled`, g follows f under q where the forms of their covariances allow it.
+    """
+    couplings = {"g": tie} if coupled and (tie := coupling_of(f, g, "f")) else {}
+    signal = Gate("g") * Latent("f")
+    return Model({"f": f, "g": g}, likelihood, signal, exposure=exposure, couplings=couplings)
 
 
 def gp_network(

@@ -56,7 +56,8 @@ class Predictions:
         self.signal = model.likelihood.with_local(model.signal)
         self.rows = prod(inputs.shape)
         self.dtype = _dtype(model)
-        self.marginals = _marginals(model, inputs)
+        inputs = jax.tree.map(lambda values: np.asarray(values, self.dtype), inputs)
+        self.marginals = _marginals(model.extended(inputs), inputs)
 
     def with_open_gate(self) -> Predictions:
         """Return the predictions as if g were far above zero everywhere."""
@@ -100,7 +101,6 @@ def _chunk(values: np.ndarray, rows: slice, size: int) -> np.ndarray:
 
 def _marginals(model: Model, inputs: Rows | Lattice) -> dict[str, Moments]:
     """Return every latent's moments, the likelihood's own among them, with flattened inputs."""
-    inputs = jax.tree.map(lambda values: np.asarray(values, _dtype(model)), inputs)
     shape = inputs.shape
     if isinstance(inputs, Rows):
         size: tuple[int, ...] = (min(padded_size(shape[0]), _ROWS_AT_ONCE),)
@@ -281,6 +281,7 @@ def elbo(model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> floa
     """Return the bound at rows, summed over chunks of them."""
     total = -float(model.kl())
     dtype = _dtype(model)
+    model = model.extended(Rows(X.astype(dtype)))
     for rows, part in chunks(X.astype(dtype), _ROWS_AT_ONCE):
         missing = len(part) - (rows.stop - rows.start)
         values = (
@@ -307,6 +308,7 @@ def draw(
 ) -> np.ndarray:
     """Return n draws [n, P, rows] of observations, or of the signal, each joint over all rows."""
     at, cells = _joint_inputs(X.astype(_dtype(model)), groups, model.exposure)
+    model = model.extended(at)
     # As many draws at once as memory allows; the size is fixed, so that one program serves all.
     numbers = prod(at.shape) * len(model.latents)
     size = min(n, max(1, _NUMBERS_AT_ONCE // numbers))

@@ -125,10 +125,17 @@ class TrainingSettings:
 
 
 def latents_with_natural_steps(model: Model, settings: TrainingSettings) -> tuple[str, ...]:
-    """Return the latents whose q takes natural-gradient steps: with that method all not fixed."""
+    """Return the latents whose q takes natural-gradient steps: with that method all not fixed.
+
+    Coupled latents take them together, or not at all.
+    """
     if settings.method != "natural":
         return ()
-    return tuple(name for name in model.latents if not {"q", f"{name}.q"} & set(settings.fixed))
+    held = {name for name in model.latents if {"q", f"{name}.q"} & set(settings.fixed)}
+    for second, coupling in model.couplings.items():
+        if held & {second, coupling.on}:
+            held |= {second, coupling.on}
+    return tuple(name for name in model.latents if name not in held)
 
 
 def learned(model: Model, natural: tuple[str, ...] = ()) -> Model:
