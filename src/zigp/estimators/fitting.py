@@ -328,7 +328,7 @@ class SparseGP(Prepared):
             raise FloatingPointError(best.stopped)
         if best.failed:
             warnings.warn(best.stopped, ConvergenceWarning, stacklevel=4)
-        self.model_, self.bounds_, self.times_ = best.model, best.bounds, best.times
+        self.model_, self.bounds_, self.times_ = best.model.refreshed(), best.bounds, best.times
         self.seconds_, self.stopped_, self.retried_ = best.seconds, best.stopped, best.retried
         self.failed_ = best.failed
         self.n_iter_, self.fitted_with_ = len(best.bounds), made
