@@ -1,4 +1,4 @@
-"""The covariance S of the whitened inducing variables: diagonal or dense."""
+"""The covariance S of the whitened inducing variables: diagonal, dense, or zero."""
 
 from __future__ import annotations
 
@@ -174,6 +174,40 @@ class Dense(Whitened):
         U = jnp.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]
         root = solve_triangular(U, eye, lower=False).T
         return root, rate * (root @ (root.T @ gradient))
+
+
+class Zero(Whitened):
+    """No spread, S = 0: the inducing variables are at m, one draw of them.
+
+    The divergence is −log p(w) at w = m, so that the bound becomes the log density of w and y.
+    """
+
+    def quadratic(self, projection: Projection) -> Array:
+        return jnp.zeros(projection.shape, projection.A[0].dtype)
+
+    def trace(self) -> Array:
+        return jnp.zeros(())
+
+    def logdet(self) -> Array:
+        return jnp.asarray(-jnp.inf)
+
+    def colour(self, noise: Array) -> Array:
+        return jnp.zeros_like(noise)
+
+    def divergence(self, m: Array, chain: Chain | None) -> Array:
+        """½ |m|² + ½ M log 2π."""
+        return 0.5 * (jnp.sum(m * m) + m.size * np.log(2.0 * np.pi))
+
+    def natural_step(
+        self,
+        projection: Projection,
+        weights: Array,
+        pulled: Array,
+        m: Array,
+        rate: Array,
+        chain: Chain | None,
+    ) -> tuple[Covariance, Array]:
+        raise TypeError("A draw has no covariance to train.")
 
 
 COVARIANCES: dict[str, type[Diagonal] | type[Dense]] = {"diagonal": Diagonal, "dense": Dense}
