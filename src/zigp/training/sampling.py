@@ -103,11 +103,11 @@ def sample(
 
     begin_averaging, _, final_step = dual_averaging_adaptation(_TARGET)
     began, total = time.perf_counter(), warmup + draws
-    names = tuple(sorted(places(model).keys() & free_places(model, fixed)))
     whitening = eqx.filter_jit(Whitening.around)(model, data)
+    names = tuple(sorted(whitening.free & free_places(model, fixed)))
     model = whitening.model
     first, unravel = _flat(model, names)
-    key, key_start = jax.random.split(jax.random.key(seed))
+    key, key_start, key_rest = jax.random.split(jax.random.key(seed), 3)
     to_q = _Map(first, _first_root(model, names))
     z = jax.random.normal(key_start, (chains, len(first)), first.dtype)
     step = jnp.asarray(_FIRST_STEP, first.dtype)
@@ -137,7 +137,7 @@ def sample(
         step = final_step(state.averaging)
     state, blocks = advanced(state, total, adapt=False)
     positions, *infos = (np.concatenate(part).swapaxes(0, 1) for part in zip(*blocks, strict=True))
-    values = _values_at(whitening, data, names, positions)
+    values = _values_at(whitening, data, names, positions, key_rest)
     return Chains(
         {name: np.asarray(value) for name, value in values.items()},
         *infos,
@@ -158,11 +158,24 @@ def _density(whitening: Whitening, data: Batch, names: tuple[str, ...], to_q: _M
 
 
 @eqx.filter_jit
-def _values_at(whitening: Whitening, data: Batch, names: tuple[str, ...], positions: Array) -> Any:
-    """Return the values at positions [chains, draws, dimensions]."""
+def _values_at(
+    whitening: Whitening, data: Batch, names: tuple[str, ...], positions: Array, key: Array
+) -> Any:
+    """Return the values at positions [chains, draws, dimensions], drawing what is integrated out."""
     unravel = _flat(whitening.model, names)[1]
-    one = lambda q: whitening.values(unravel(q), data)[0]  # noqa: E731
-    return jax.lax.map(lambda chain: jax.lax.map(one, chain), jnp.asarray(positions))
+    shape = positions.shape[:2]
+
+    def one(given: tuple[Array, Array]) -> Any:
+        key, position = given
+        z = unravel(position)
+        if whitening.exact is not None:
+            like = jnp.asarray(whitening.model.latents[whitening.exact].q_mean)
+            z[f"latents.{whitening.exact}.q_mean"] = jax.random.normal(key, like.shape, like.dtype)
+        return whitening.values(z, data)[0]
+
+    flat = jax.random.split(key, shape[0] * shape[1]), positions.reshape(-1, positions.shape[-1])
+    found = jax.lax.map(one, flat)
+    return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
 
 
 @eqx.filter_jit
