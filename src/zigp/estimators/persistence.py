@@ -26,9 +26,9 @@ from zigp.models import model, signal
 from zigp.models.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
 from zigp.runtime.atomic import replacing
 from zigp.runtime.digest import digest
-from zigp.training import progress
+from zigp.training import progress, sampling
 
-FORMAT = 2
+FORMAT = 3
 _KEY = "zigp"
 _WASTE = 64  # bytes of an array of texts of equal width, for each of their characters
 
@@ -49,7 +49,7 @@ _FAULTS = (
 )
 _HOLDING_DATA = (
     *(columns, coupling, covariances, inducing, kernels, latent, layout, markov, model, progress),
-    signal,
+    *(sampling, signal),
     *(bernoulli, counts, gated, gaussian, hurdles, latent_noise),
 )
 _CLASSES: dict[str, type] = {
@@ -183,7 +183,7 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if type(value) in ESTIMATORS.values():
         settings, run = value.get_params(deep=False), value._names("run")
         kept = {k: v for k, v in settings.items() if k not in run and not _is_unsaved(v)}
-        learned = {k: v for k, v in vars(value).items() if k not in settings}
+        learned = {k: v for k, v in vars(value).items() if k not in settings and k != "_data"}
         return {
             "estimator": type(value).__name__,
             "settings": {k: _packed(v, arrays) for k, v in kept.items()},

@@ -16,6 +16,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -83,6 +84,29 @@ def drawn(model: Model, values: Values) -> Model:
     moved = with_values(model, values)
     latents = {name: dataclasses.replace(gp, q_cov=Zero()) for name, gp in moved.latents.items()}
     return dataclasses.replace(moved, latents=latents, couplings={})
+
+
+@eqx.filter_jit
+def from_q(model: Model, key: Array, n: int) -> dict[str, Array]:
+    """Return draws of the inducing variables from q."""
+
+    def one(key: Array) -> dict[str, Array]:
+        values: dict[str, Array] = {}
+        for joint in model.joints():
+            for name, gp in joint.latents.items():
+                key, own = jax.random.split(key)
+                values[name] = jax.random.normal(own, jnp.shape(gp.q_mean), jnp.result_type(gp.q_mean))
+            values |= joint.at_noise(values)
+        return {f"latents.{name}.q_mean": value for name, value in values.items()}
+
+    return jax.vmap(one)(jax.random.split(key, n))
+
+
+def some(draws: Values, key: Array, n: int) -> dict[str, Array]:
+    """Return n of the draws in random order, each as often as every other."""
+    count = len(next(iter(draws.values())))
+    chosen = jax.random.permutation(key, count)[np.arange(n) % count]
+    return {name: jnp.asarray(values)[chosen] for name, values in draws.items()}
 
 
 def log_density(

@@ -25,6 +25,7 @@ class Progress:
     gain: float  # since the chunk before
     seconds: float
     budget: float = np.inf
+    kind: str = "bound"
 
     @property
     def seconds_left(self) -> float:
@@ -82,7 +83,9 @@ def progress_bar(title: str) -> Iterator[Show]:
     task = bar.add_task(title, total=1, state="compiling")
 
     def show(progress: Progress) -> None:
-        state = f"bound {progress.bound:,.1f} ({progress.gain:+,.1f})"
+        state = f"{progress.kind} {progress.bound:,.1f}"
+        if not np.isnan(progress.gain):
+            state += f" ({progress.gain:+,.1f})"
         left = f"{progress.seconds_left:.0f} s left"
         done, of = progress.step, progress.steps
         bar.update(task, completed=done, total=of, state=f"{state}  {left}", refresh=True)
@@ -121,7 +124,8 @@ def _lines(title: str, write: Callable[[str], object]) -> Show:
             return
         shown = progress.step * _LINES // progress.steps
         write(
-            f"{title}: step {progress.step}/{progress.steps}, bound {progress.bound:,.1f}, "
+            f"{title}: step {progress.step}/{progress.steps}, {progress.kind} "
+            f"{progress.bound:,.1f}, "
             f"{progress.seconds:.0f} s, {progress.seconds_left:.0f} s left\n"
         )
 

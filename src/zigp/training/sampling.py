@@ -1,6 +1,6 @@
 """Markov chains over inducing variables and hyperparameters: NUTS, by blackjax.
 
-All chains move in step, as one batch. In the warm-up they share a step size and a linear map
+Chains move in step, in two batches that take a thread each. In the warm-up they share a linear map
 q = c + R z, in whose space z the chains move: R Rᵀ is first the covariance of the variational
 posterior, then that of the draws so far. A unit mass matrix in z is a dense one in q, without its
 cost in every step.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,8 @@ from jax.flatten_util import ravel_pytree
 from zigp.gp.batch import Batch
 from zigp.models.draws import places
 from zigp.models.model import Model
+from zigp.runtime.session import session
+from zigp.training.progress import Progress, Show
 from zigp.training.settings import free_places
 from zigp.training.whitening import Whitening
 
@@ -30,12 +33,13 @@ CHUNK = 25  # transitions in one call of the compiled program
 _TARGET = 0.8  # acceptance
 _DEEPEST = 10  # doublings of a trajectory
 _FIRST_STEP = 0.3
+_FEWEST = 8  # draws of a chain that tell something of its agreement with others
+_TEAMS = 2  # of chains, each with a thread of its own
 _FIRST_SD = 0.2  # of hyperparameters, around the variational fit
 # The map is estimated anew after these parts of the warm-up; the rest adapts the step size alone.
 _WINDOWS = (0.1, 0.2, 0.35, 0.55, 0.9)
 _SHRINKAGE = 20.0  # the weight of the map before, in draws
 
-Show = Callable[[int, int, float], None]  # transitions done, of how many, and seconds
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,10 @@ class Chains:
         Mean probability of acceptance along each trajectory.
     gradients : ndarray of shape (chains, draws)
         Number of gradients in each transition.
-    step_size : float
-        Step size of the integration.
+    rhat : dict of ndarray
+        Rank-normalised split R-hat of each parameter: near 1 where chains agree.
+    ess : dict of ndarray
+        Effective number of independent draws of each parameter.
     seconds : float
         Duration, with compilation and warm-up.
     """
@@ -62,8 +68,21 @@ class Chains:
     divergent: np.ndarray
     acceptance: np.ndarray
     gradients: np.ndarray
-    step_size: float
+    rhat: dict[str, np.ndarray]
+    ess: dict[str, np.ndarray]
     seconds: float
+
+    def thinned(self, most: int) -> dict[str, np.ndarray]:
+        """Return evenly spaced draws of all chains, at most so many, along one axis."""
+        return self.by_chain(max(most // len(self.divergent), 1))
+
+    def by_chain(self, most: int) -> dict[str, np.ndarray]:
+        """Return evenly spaced draws, at most so many of each chain, the chains in a row."""
+        every = -(-self.divergent.shape[1] // most)
+        return {
+            name: values[:, ::every].reshape(-1, *values.shape[2:])
+            for name, values in self.values.items()
+        }
 
 
 class _Map(eqx.Module):
@@ -84,7 +103,13 @@ class _State(eqx.Module):
 
     hmc: Any  # positions [chains, dimensions] in z, with densities and gradients
     averaging: Any  # of the step size
+    step: Array  # where it does not adapt
     count: Array
+
+    def settled(self) -> _State:
+        """Return the state with the step size that the warm-up ended with."""
+        step = _averaging()[2](self.averaging).astype(self.step.dtype)
+        return _State(self.hmc, self.averaging, step, self.count)
 
 
 def sample(
@@ -99,50 +124,68 @@ def sample(
     show: Show | None = None,
 ) -> Chains:
     """Draw from the posterior of a trained model, from starts dispersed around its q."""
-    from blackjax.adaptation.step_size import dual_averaging_adaptation
-
-    begin_averaging, _, final_step = dual_averaging_adaptation(_TARGET)
     began, total = time.perf_counter(), warmup + draws
     whitening = eqx.filter_jit(Whitening.around)(model, data)
     names = tuple(sorted(whitening.free & free_places(model, fixed)))
-    model = whitening.model
-    first, unravel = _flat(model, names)
+    first, _ = _flat(whitening.model, names)
     key, key_start, key_rest = jax.random.split(jax.random.key(seed), 3)
-    to_q = _Map(first, _first_root(model, names))
+    to_q = _Map(first, _first_root(whitening.model, names))
     z = jax.random.normal(key_start, (chains, len(first)), first.dtype)
     step = jnp.asarray(_FIRST_STEP, first.dtype)
-    state = _State(_hmc_at(whitening, data, names, to_q, z), begin_averaging(step), jnp.asarray(0))
+    teams = [part for part in np.array_split(np.arange(chains), _TEAMS) if len(part)]
+    keys = jax.random.split(key, len(teams))
+    states = [_begun(whitening, data, names, to_q, z[team], step) for team in teams]
 
-    def advanced(state: _State, until: int, *, adapt: bool) -> tuple[_State, list[Any]]:
-        blocks: list[Any] = []
-        while (done := int(state.count)) < until:
+    def advanced(states: list[_State], until: int, *, adapt: bool) -> tuple[list[_State], Any]:
+        blocks = []
+        while (done := int(states[0].count)) < until:
             count = min(CHUNK, until - done)
-            state, kept = _advance(whitening, data, names, to_q, state, step, key, count, adapt)
-            blocks.append(jax.tree.map(lambda part, n=count: np.asarray(part)[:n], kept))
-            if show is not None:
-                show(int(state.count), total, time.perf_counter() - began)
-        return state, blocks
+            how = jnp.asarray(count), jnp.asarray(adapt)
 
-    for part in _WINDOWS:
-        state, blocks = advanced(state, round(part * warmup), adapt=True)
-        if not blocks:
-            continue
-        positions = np.concatenate([block[0] for block in blocks])
-        q = to_q.out(state.hmc.position)
-        to_q = _estimated(positions.reshape(-1, len(first)), to_q)
-        averaging = begin_averaging(final_step(state.averaging))
-        state = _State(_hmc_at(whitening, data, names, to_q, to_q.back(q)), averaging, state.count)
-    state, _ = advanced(state, warmup, adapt=True)
-    if warmup:
-        step = final_step(state.averaging)
-    state, blocks = advanced(state, total, adapt=False)
-    positions, *infos = (np.concatenate(part).swapaxes(0, 1) for part in zip(*blocks, strict=True))
+            def move(state: _State, key: Array, how: Any = how) -> tuple[_State, Any]:
+                with session():  # settings of JAX are those of a thread
+                    moved = _advance(whitening, data, names, to_q, state, key, *how)
+                    return jax.block_until_ready(moved)
+
+            states, kept = zip(*pool.map(move, states, keys), strict=True)
+            blocks.append(
+                [np.concatenate(parts, 1)[:count] for parts in zip(*kept, strict=True)]
+            )
+            if show is not None:
+                height = float(np.mean([np.mean(state.hmc.logdensity) for state in states]))
+                seconds = time.perf_counter() - began
+                show(Progress(done + count, total, height, np.nan, seconds, kind="log density"))
+        return list(states), [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+
+    with ThreadPoolExecutor(_TEAMS) as pool:
+        for part in _WINDOWS:
+            states, kept = advanced(states, round(part * warmup), adapt=True)
+            if kept:
+                old, to_q = to_q, _estimated(kept[0].reshape(-1, len(first)), to_q)
+                states = [_continued(whitening, data, names, old, to_q, one) for one in states]
+        states, _ = advanced(states, warmup, adapt=True)
+        states, kept = advanced([one.settled() for one in states], total, adapt=False)
+    positions, *infos = (part.swapaxes(0, 1) for part in kept)
     values = _values_at(whitening, data, names, positions, key_rest)
+    values = {name: np.asarray(value) for name, value in values.items()}
     return Chains(
-        {name: np.asarray(value) for name, value in values.items()},
+        values,
         *infos,
-        step_size=float(step),
+        *_agreement(values),
         seconds=time.perf_counter() - began,
+    )
+
+
+def _agreement(values: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return R-hat and effective sample sizes; NaN for chains that are too short to tell."""
+    from blackjax.diagnostics import effective_sample_size, rhat
+
+    if next(iter(values.values())).shape[1] < _FEWEST:
+        unknown = {name: np.full(value.shape[2:], np.nan) for name, value in values.items()}
+        return unknown, unknown
+    return tuple(  # type: ignore[return-value]
+        {name: np.asarray(measure(value)) for name, value in values.items()}
+        for measure in (rhat, effective_sample_size)
     )
 
 
@@ -178,12 +221,38 @@ def _values_at(
     return jax.tree.map(lambda leaf: leaf.reshape(*shape, *leaf.shape[1:]), found)
 
 
+def _averaging() -> Any:
+    """Return the functions of dual averaging: begin, update, end."""
+    from blackjax.adaptation.step_size import dual_averaging_adaptation
+
+    return dual_averaging_adaptation(_TARGET)
+
+
 @eqx.filter_jit
-def _hmc_at(whitening: Whitening, data: Batch, names: tuple[str, ...], to_q: _Map, z: Array) -> Any:
+def _begun(
+    whitening: Whitening, data: Batch, names: tuple[str, ...], to_q: _Map, z: Array, step: Array
+) -> _State:
     from blackjax.mcmc import nuts
 
     density = _density(whitening, data, names, to_q)
-    return jax.vmap(lambda z: nuts.init(z, density))(z)
+    hmc = jax.vmap(lambda z: nuts.init(z, density))(z)
+    return _State(hmc, _averaging()[0](step), step, jnp.asarray(0))
+
+
+@eqx.filter_jit
+def _continued(
+    whitening: Whitening,
+    data: Batch,
+    names: tuple[str, ...],
+    old: _Map,
+    new: _Map,
+    state: _State,
+) -> _State:
+    """Return the state in the space of another map, with the step size of before."""
+    step = state.settled().step
+    z = new.back(old.out(state.hmc.position))
+    begun = _begun(whitening, data, names, new, z, step)
+    return _State(begun.hmc, begun.averaging, step, state.count)
 
 
 @eqx.filter_jit
@@ -193,23 +262,22 @@ def _advance(
     names: tuple[str, ...],
     to_q: _Map,
     state: _State,
-    step: Array,
     key: Array,
     count: Array,
     adapt: Array,
 ) -> tuple[_State, Any]:
     """Make some transitions of all chains; return positions, divergences and the like of each."""
-    from blackjax.adaptation.step_size import dual_averaging_adaptation
     from blackjax.mcmc import nuts
 
-    update = dual_averaging_adaptation(_TARGET)[1]
+    update = _averaging()[1]
     density, kernel = _density(whitening, data, names, to_q), nuts.build_kernel()
     chains, D = state.hmc.position.shape
     unit = jnp.ones(D, state.hmc.position.dtype)
 
     def transition(i: Array, carried: tuple[_State, Any]) -> tuple[_State, Any]:
         state, kept = carried
-        length = jnp.where(adapt, jnp.exp(state.averaging.log_step_size), step).astype(unit.dtype)
+        length = jnp.where(adapt, jnp.exp(state.averaging.log_step_size), state.step)
+        length = length.astype(unit.dtype)
         keys = jax.random.split(jax.random.fold_in(key, state.count), chains)
         move = lambda key, hmc: kernel(key, hmc, density, length, unit, _DEEPEST)  # noqa: E731
         hmc, info = jax.vmap(move)(keys, state.hmc)
@@ -222,7 +290,7 @@ def _advance(
         )
         news = to_q.out(hmc.position), info.is_divergent, accepted, info.num_integration_steps
         kept = jax.tree.map(lambda whole, new: whole.at[i].set(new), kept, news)
-        return _State(hmc, averaging, state.count + 1), kept
+        return _State(hmc, averaging, state.step, state.count + 1), kept
 
     empty = (
         jnp.zeros((CHUNK, chains, D), unit.dtype),

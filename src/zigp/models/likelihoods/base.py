@@ -30,6 +30,16 @@ class Likelihood(eqx.Module):
     # True if its logarithm is quadratic in a signal that is linear in a latent.
     linear: ClassVar[bool] = False
 
+    @property
+    def has_atom(self) -> bool:
+        """True if an observation is exactly zero with positive probability."""
+        return False
+
+    @property
+    def whole(self) -> bool:
+        """True if observations are whole numbers."""
+        return False
+
     @abstractmethod
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
         """Return Σ weight · E_q[log p(y | signal)] over the batch."""
@@ -59,6 +69,10 @@ class Likelihood(eqx.Module):
         """Return mean and variance of the expected observation over the latents."""
         return signal.moments(marginals)
 
+    def factor_moments(self, signal: Signal, marginals: Marginals) -> tuple[Moments, ...]:
+        """Return mean and variance of each factor of the signal."""
+        return tuple(factor.moments(marginals) for factor in signal.factors())
+
     @abstractmethod
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
         """Draw observations given values of the latents, [draws, leading axes, inputs]."""
@@ -80,6 +94,10 @@ class LogAmounts(Amounts):
 
     The mean amount is exp(f + c), the signal Φ(g) exp(f + c).
     """
+
+    @property
+    def has_atom(self) -> bool:
+        return True
 
     @property
     def above(self) -> Array | float:

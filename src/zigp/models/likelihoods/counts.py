@@ -35,6 +35,10 @@ class ZeroInflatedCounts(LogAmounts):
     E[log(Φ(−g) + Φ(g) p(0 | f))], a quadrature over g and f.
     """
 
+    @property
+    def whole(self) -> bool:
+        return True
+
     @abstractmethod
     def zero_density(self, f: Moments, g: Moments, cov: Array | None) -> Array:
         """Return E[log P(y = 0)] over g and f."""
