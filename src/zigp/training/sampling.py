@@ -37,7 +37,7 @@ _FEWEST = 8  # draws of a chain that tell something of its agreement with others
 _TEAMS = 2  # of chains, each with a thread of its own
 _FIRST_SD = 0.2  # of hyperparameters, around the variational fit
 # The map is estimated anew after these parts of the warm-up; the rest adapts the step size alone.
-_WINDOWS = (0.1, 0.2, 0.35, 0.55, 0.9)
+_WINDOWS = (0.1, 0.2, 0.35, 0.55, 0.8)
 _SHRINKAGE = 20.0  # the weight of the map before, in draws
 
 
