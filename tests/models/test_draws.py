@@ -38,7 +38,10 @@ def test_the_density_is_that_of_observations_given_all_inducing_values():
     ]
     model = zero_inflated_gp(*latents, Gaussian.of_variance(0.3))
     batch = Batch(Rows(X), y, np.ones(5))
-    at = {name: np.asarray(v) + 0.3 * rng.normal(size=np.shape(v)) for name, v in places(model).items()}
+    at = {
+        name: np.asarray(v) + 0.3 * rng.normal(size=np.shape(v))
+        for name, v in places(model).items()
+    }
 
     def by_hand(values):
         total, functions = 0.0, {}
@@ -47,7 +50,9 @@ def test_the_density_is_that_of_observations_given_all_inducing_values():
             r = np.sqrt(3) * np.abs(X - X.T) / (np.exp(here["kernels.0.log_lengthscale"]))
             r = r / np.asarray(model.latents[name].kernels[0].unit)
             L = np.linalg.cholesky((1 + r) * np.exp(-r) + 1.5e-8 * np.eye(5))
-            functions[name] = here["prior_mean"] + np.exp(here["log_variance"] / 2) * L @ here["q_mean"]
+            functions[name] = (
+                here["prior_mean"] + np.exp(here["log_variance"] / 2) * L @ here["q_mean"]
+            )
             total += norm.logpdf(here["q_mean"]).sum()
         noise = 1e-6 + np.exp(values["likelihood.excess"])
         total += norm.logpdf(y, ndtr(functions["g"]) * functions["f"], np.sqrt(noise)).sum()
@@ -111,7 +116,9 @@ def test_predictions_from_draws_are_averages(name):
         return means.mean(0), np.sqrt(squares.mean(0) - means.mean(0) ** 2)
 
     found = made.ask(predictions.moments)
-    np.testing.assert_allclose((found["mean"], found["sd"]), mixed(predictions.moments, "mean", "sd"))
+    np.testing.assert_allclose(
+        (found["mean"], found["sd"]), mixed(predictions.moments, "mean", "sd")
+    )
     parts = made.ask(predictions.components)
     for part in ("gate", "latent", "signal"):
         expected = mixed(predictions.components, part, f"{part}_sd")

@@ -33,9 +33,7 @@ def curves(n, noise=0.3, seed=0):
     X = np.sort(rng.uniform(0, 6, (n, 1)), axis=0)
     r = np.sqrt(3) * np.abs(X - X.T)
     K = (1 + r) * np.exp(-r) + 1e-8 * np.eye(n)
-    f, g = 2.0 * np.linalg.cholesky(K) @ rng.normal(size=(n, 2)).T[0][:, None], None
-    g = 2.0 * np.linalg.cholesky(K) @ rng.normal(size=n)
-    f = f[:, 0]
+    f, g = (2.0 * np.linalg.cholesky(K) @ rng.normal(size=n) for _ in range(2))
     return X, K, f, g, ndtr(g) * f + noise * rng.normal(size=n)
 
 
@@ -60,10 +58,27 @@ def test_regression_with_known_hyperparameters():
     """f | y is Gaussian: its mean and sd within Monte Carlo error, with any starts."""
     X, K, f, _, _ = curves(20)
     y = f + 0.3 * np.random.default_rng(1).normal(size=20)
-    model, batch = gp_regression(latent(X), Gaussian.of_variance(0.09)), Batch(Rows(X), y, np.ones(20))
-    chains = sample(model, batch, ("variance", "inducing", "noise"), draws=200, chains=2, warmup=150, seed=0)
-    assert set(chains.values) == {"latents.f.q_mean", "latents.f.kernels.0.log_lengthscale", "latents.f.prior_mean"}
-    known = sample(model, batch, ("kernel", "variance", "inducing", "noise"), draws=400, chains=2, warmup=150, seed=0)
+    model, batch = (
+        gp_regression(latent(X), Gaussian.of_variance(0.09)),
+        Batch(Rows(X), y, np.ones(20)),
+    )
+    chains = sample(
+        model, batch, ("variance", "inducing", "noise"), draws=200, chains=2, warmup=150, seed=0
+    )
+    assert set(chains.values) == {
+        "latents.f.q_mean",
+        "latents.f.kernels.0.log_lengthscale",
+        "latents.f.prior_mean",
+    }
+    known = sample(
+        model,
+        batch,
+        ("kernel", "variance", "inducing", "noise"),
+        draws=400,
+        chains=2,
+        warmup=150,
+        seed=0,
+    )
     found = functions(model, known.values, X)["f"]
     # The prior mean, N(0, 2²), adds to the covariance.
     prior = 4.0 * K + 4.0
@@ -76,7 +91,10 @@ def test_regression_with_known_hyperparameters():
 def test_whitening_makes_a_regression_standard_normal():
     """With Gaussian noise log p(z) = −½ |z|² + a function of the hyperparameters."""
     X, _, f, _, _ = curves(12)
-    model, batch = gp_regression(latent(X), Gaussian.of_variance(0.09)), Batch(Rows(X), f, np.ones(12))
+    model, batch = (
+        gp_regression(latent(X), Gaussian.of_variance(0.09)),
+        Batch(Rows(X), f, np.ones(12)),
+    )
     whitening = Whitening.around(model, batch)
     start = {name: jnp.asarray(value) for name, value in places(whitening.model).items()}
     z = jnp.asarray(np.random.default_rng(0).normal(size=12))
@@ -129,7 +147,11 @@ def test_the_zero_inflated_gp_against_elliptical_slices(exact_amounts, monkeypat
         monkeypatch.setattr(Gaussian, "linear", False)
     chains = sample(fitted, batch, KNOWN, draws=2000, chains=4, warmup=500, seed=0)
     found = functions(fitted, chains.values, X)
-    for name, inside in (("f", lambda v: v["f"]), ("g", lambda v: ndtr(v["g"])), ("h", lambda v: ndtr(v["g"]) * v["f"])):
+    for name, inside in (
+        ("f", lambda v: v["f"]),
+        ("g", lambda v: ndtr(v["g"])),
+        ("h", lambda v: ndtr(v["g"]) * v["f"]),
+    ):
         mine, theirs = inside(found), inside(expected)
         sd = theirs.std(0)
         assert np.abs(mine.mean(0) - theirs.mean(0)).max() < 0.15 * max(sd.max(), 0.3), name

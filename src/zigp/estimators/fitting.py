@@ -111,7 +111,7 @@ class SparseGP(Refined):
         60
         """
         make_room()
-        vars(self).pop("draws_", None)
+        self._forget_draws()
         if self.posterior == "mcmc":
             self._check_sampling()
         if jax.process_count() > 1:
@@ -164,7 +164,7 @@ class SparseGP(Refined):
         60
         """
         make_room()
-        vars(self).pop("draws_", None)
+        self._forget_draws()
         if self.posterior == "mcmc":
             raise ValueError("Sampling needs all rows in memory: use fit, or another posterior.")
         if jax.process_count() > 1 and self.random_state is None:

@@ -6,7 +6,7 @@ import copy
 from contextlib import nullcontext
 from importlib.util import find_spec
 from math import prod
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import jax
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from zigp.data.layout import Inputs, as_batch, listed
 from zigp.diagnostics.sanity import chain_findings
 from zigp.estimators.preparing import Prepared, row_weights
-from zigp.models.draws import from_q
+from zigp.models.draws import Values, from_q
 from zigp.models.pointwise import replicated
 from zigp.runtime.session import entry_point
 from zigp.training import check_whole
@@ -40,8 +40,8 @@ class Refined(Prepared):
         `posterior='mcmc'`.
     """
 
-    _several_outputs = False
-    _always_fixed: tuple[str, ...]
+    _several_outputs: ClassVar[bool] = False
+    _always_fixed: ClassVar[tuple[str, ...]] = ()
     _data: Data | None = None  # of the last fit in this process, where chains could take it
     draws_: Chains
 
@@ -141,16 +141,14 @@ class Refined(Prepared):
         key = jax.random.key(int(check_random_state(random_state).randint(2**31)))
         own, again = jax.random.split(key)
         chains = 1
+        values: Values = from_q(self.model_, own, check_whole("draws", draws))
         if hasattr(self, "draws_"):
             chains = len(self.draws_.divergent)
-            values = self.draws_.by_chain(max(check_whole("draws", draws) // chains, 1))
-        else:
-            values = from_q(self.model_, own, check_whole("draws", draws))
+            values = self.draws_.by_chain(max(draws // chains, 1))
         scale = self._output_scale
         given = (rows - self.layout_.centre)[on], target[on], weight[on]
-        density, outputs = replicated(
-            self.model_, values, *(np.asarray(part, self.dtype) for part in given), again
-        )
+        at, seen, counted = (np.asarray(part, self.dtype) for part in given)
+        density, outputs = replicated(self.model_, values, at, seen, counted, again)
         per_chain = lambda part: np.asarray(part).reshape(chains, -1, *part.shape[1:])  # noqa: E731
         density = np.asarray(density) - weight[on] * np.log(scale.scale)
         parameters = {_called(place): per_chain(v) for place, v in _readable(values).items()}
@@ -196,6 +194,11 @@ class Refined(Prepared):
         if self.posterior == "mcmc":
             self._check_size(len(data[0]))
 
+    def _forget_draws(self) -> None:
+        """Drop the draws of the fit before."""
+        if hasattr(self, "draws_"):
+            del self.draws_
+
     @property
     def _points(self) -> int:
         return sum(prod(np.shape(gp.q_mean)) for gp in self.model_.latents.values())
@@ -204,8 +207,8 @@ class Refined(Prepared):
         points = self._points
         if rows * points > _MOST_WORK:
             raise ValueError(
-                f"Sampling is for at most {_MOST_WORK:,} rows times inducing points, not {rows:,} × "
-                f"{points:,} (of all latents). Lower n_inducing, use fewer rows, or keep the "
+                f"Sampling is for at most {_MOST_WORK:,} rows times inducing points of all latents, "
+                f"not {rows:,} × {points:,}. Lower n_inducing, use fewer rows, or keep the "
                 "variational posterior."
             )
 

@@ -83,7 +83,9 @@ class Joint(eqx.Module):
         means, covs = [gp.q_mean for gp in pair], [gp.q_cov for gp in pair]
         for _ in range(pair[0].leading):
             moved = jax.vmap(moved)
-        return dict(zip(names, moved(coupling, means, covs, [noise[n] for n in names]), strict=True))
+        return dict(
+            zip(names, moved(coupling, means, covs, [noise[n] for n in names]), strict=True)
+        )
 
     def logdet(self) -> Array:
         """Return log |S|."""

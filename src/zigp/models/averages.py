@@ -1,4 +1,4 @@
-"""Averages over draws: the predictive distribution is the equal-weight mixture of those of draws."""
+"""Averages over draws: the equal-weight mixture of their predictive distributions."""
 
 from __future__ import annotations
 
@@ -82,7 +82,10 @@ class AveragedPredictive(Predictive):
         # By Cantelli's inequality at most √(p/(1−p)) standard deviations above the mean.
         found = self.moments()
         sd = jnp.sqrt(found.var)
-        low, high = found.mean - sd * jnp.sqrt((1.0 - p) / p), found.mean + sd * jnp.sqrt(p / (1.0 - p))
+        low, high = (
+            found.mean - sd * jnp.sqrt((1.0 - p) / p),
+            found.mean + sd * jnp.sqrt(p / (1.0 - p)),
+        )
         t = _root(self.cdf, p, low, high)
         if self.likelihood.whole:
             t = jnp.ceil(t - 1e-4)

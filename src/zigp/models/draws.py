@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.tree_util import keystr, tree_flatten_with_path
+from jax.typing import ArrayLike
 
 from zigp.gp.batch import Batch
 from zigp.gp.covariances import Zero
@@ -29,7 +30,7 @@ from zigp.gp.projection import Projection
 from zigp.models.model import Model
 from zigp.models.objective import log_prior
 
-Values = Mapping[str, Array]  # of what is drawn, by its place in the model
+Values = Mapping[str, ArrayLike]  # of what is drawn, by its place in the model
 
 
 class Prior(NamedTuple):
@@ -95,7 +96,9 @@ def from_q(model: Model, key: Array, n: int) -> dict[str, Array]:
         for joint in model.joints():
             for name, gp in joint.latents.items():
                 key, own = jax.random.split(key)
-                values[name] = jax.random.normal(own, jnp.shape(gp.q_mean), jnp.result_type(gp.q_mean))
+                values[name] = jax.random.normal(
+                    own, jnp.shape(gp.q_mean), jnp.result_type(gp.q_mean)
+                )
             values |= joint.at_noise(values)
         return {f"latents.{name}.q_mean": value for name, value in values.items()}
 

@@ -53,9 +53,7 @@ class Predictions:
     (moments, probabilities, quantiles) is a function of the marginals alone.
     """
 
-    def __init__(
-        self, model: Model, inputs: Rows | Lattice, draws: Values | None = None
-    ) -> None:
+    def __init__(self, model: Model, inputs: Rows | Lattice, draws: Values | None = None) -> None:
         """With draws of the model's parameters, answers are averages over them."""
         self.likelihood = model.likelihood if draws is None else _averaged(model, draws)
         self.signal = model.likelihood.with_local(model.signal)
@@ -77,8 +75,9 @@ class Predictions:
         """Return the value that a latent stays below with probability p, at every input."""
         latent = self.marginals[name]
         mean, var = (np.reshape(part, (-1, self.rows)) for part in (latent.mean, latent.var))
-        weight = np.full(len(mean), 1.0 / len(mean), mean.dtype)
-        return np.asarray(_mixture_quantile(weight, mean, var, jnp.asarray(p, self.dtype)))
+        weight = np.full(len(mean), 1.0 / len(mean))
+        given = (jnp.asarray(part, self.dtype) for part in (weight, mean, var, p))
+        return np.asarray(_mixture_quantile(*given))
 
     def ask(
         self, question: Question, *args: Any, along: Sequence[np.ndarray] = ()
@@ -111,9 +110,7 @@ def _chunk(values: np.ndarray, rows: slice, size: int) -> np.ndarray:
     return np.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, missing)], mode="edge")
 
 
-def _marginals(
-    model: Model, inputs: Rows | Lattice, draws: Values | None
-) -> dict[str, Moments]:
+def _marginals(model: Model, inputs: Rows | Lattice, draws: Values | None) -> dict[str, Moments]:
     """Return every latent's moments, the likelihood's own among them, with flattened inputs."""
     shape = inputs.shape
     if isinstance(inputs, Rows):
@@ -135,9 +132,7 @@ def _marginals(
 
 
 @eqx.filter_jit
-def _marginals_at(
-    model: Model, at: Rows | Lattice, draws: Values | None
-) -> dict[str, Moments]:
+def _marginals_at(model: Model, at: Rows | Lattice, draws: Values | None) -> dict[str, Moments]:
     if draws is None:
         return model.signal_and_marginals(at)[1]
     return jax.lax.map(lambda one: drawn(model, one).signal_and_marginals(at)[1], dict(draws))

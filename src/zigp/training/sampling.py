@@ -41,7 +41,6 @@ _WINDOWS = (0.1, 0.2, 0.35, 0.55, 0.8)
 _SHRINKAGE = 20.0  # the weight of the map before, in draws
 
 
-
 @dataclass(frozen=True)
 class Chains:
     """Draws from the posterior, and how the chains behaved.
@@ -147,15 +146,14 @@ def sample(
                     moved = _advance(whitening, data, names, to_q, state, key, *how)
                     return jax.block_until_ready(moved)
 
-            states, kept = zip(*pool.map(move, states, keys), strict=True)
-            blocks.append(
-                [np.concatenate(parts, 1)[:count] for parts in zip(*kept, strict=True)]
-            )
+            moved, kept = zip(*pool.map(move, states, keys), strict=True)
+            states = list(moved)
+            blocks.append([np.concatenate(parts, 1)[:count] for parts in zip(*kept, strict=True)])
             if show is not None:
                 height = float(np.mean([np.mean(state.hmc.logdensity) for state in states]))
                 seconds = time.perf_counter() - began
                 show(Progress(done + count, total, height, np.nan, seconds, kind="log density"))
-        return list(states), [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
+        return states, [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
     with ThreadPoolExecutor(_TEAMS) as pool:
         for part in _WINDOWS:
@@ -165,15 +163,12 @@ def sample(
                 states = [_continued(whitening, data, names, old, to_q, one) for one in states]
         states, _ = advanced(states, warmup, adapt=True)
         states, kept = advanced([one.settled() for one in states], total, adapt=False)
-    positions, *infos = (part.swapaxes(0, 1) for part in kept)
+    positions, divergent, acceptance, gradients = (part.swapaxes(0, 1) for part in kept)
     values = _values_at(whitening, data, names, positions, key_rest)
     values = {name: np.asarray(value) for name, value in values.items()}
-    return Chains(
-        values,
-        *infos,
-        *_agreement(values),
-        seconds=time.perf_counter() - began,
-    )
+    rhat, ess = _agreement(values)
+    seconds = time.perf_counter() - began
+    return Chains(values, divergent, acceptance, gradients, rhat, ess, seconds)
 
 
 def _agreement(values: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -183,10 +178,9 @@ def _agreement(values: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str,
     if next(iter(values.values())).shape[1] < _FEWEST:
         unknown = {name: np.full(value.shape[2:], np.nan) for name, value in values.items()}
         return unknown, unknown
-    return tuple(  # type: ignore[return-value]
-        {name: np.asarray(measure(value)) for name, value in values.items()}
-        for measure in (rhat, effective_sample_size)
-    )
+    agreement = {name: np.asarray(rhat(value)) for name, value in values.items()}
+    sizes = {name: np.asarray(effective_sample_size(value)) for name, value in values.items()}
+    return agreement, sizes
 
 
 def _flat(model: Model, names: tuple[str, ...]) -> tuple[Array, Callable[[Array], Any]]:
@@ -204,7 +198,7 @@ def _density(whitening: Whitening, data: Batch, names: tuple[str, ...], to_q: _M
 def _values_at(
     whitening: Whitening, data: Batch, names: tuple[str, ...], positions: Array, key: Array
 ) -> Any:
-    """Return the values at positions [chains, draws, dimensions], drawing what is integrated out."""
+    """Return the values at positions [chains, draws, …], drawing what is integrated out."""
     unravel = _flat(whitening.model, names)[1]
     shape = positions.shape[:2]
 

@@ -9,9 +9,9 @@ inducing variables w are Gaussian for any hyperparameters θ, N(m(θ), S(θ)) wi
 and the chains move in z of w = m(θ) + R(θ) z, S = R Rᵀ. In w itself length-scales and functions
 that the data determine would hold each other fast.
 
-With Gaussian noise the log likelihood of an amount f is exactly quadratic given its gate, with sites
-that follow from the gate and the noise. Then z of f is standard normal whatever the rest: chains
-move in the rest alone, with f integrated out, and f is drawn afterwards.
+With Gaussian noise the log likelihood of an amount f is exactly quadratic given its gate, with
+sites that follow from the gate and the noise. Then z of f is standard normal whatever the rest:
+chains move in the rest alone, with f integrated out, and f is drawn afterwards.
 """
 
 from __future__ import annotations
