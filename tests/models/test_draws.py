@@ -124,13 +124,16 @@ def test_predictions_from_draws_are_averages(name):
         expected = mixed(predictions.components, part, f"{part}_sd")
         np.testing.assert_allclose((parts[part], parts[f"{part}_sd"]), expected)
     t = np.full((1, len(X)), 0.7)
+    # Averages take fewer nodes in quadratures.
     p = np.mean([one.ask(predictions.cdf, along=[t])["p"] for one in apart], axis=0)
-    np.testing.assert_allclose(made.ask(predictions.cdf, along=[t])["p"], p)
+    np.testing.assert_allclose(made.ask(predictions.cdf, along=[t])["p"], p, atol=3e-3)
     ends = t[0] - 1.0, t[0]
     between = np.mean(
         [np.exp(one.ask(predictions.log_between, along=ends)["p"]) for one in apart], axis=0
     )
-    np.testing.assert_allclose(np.exp(made.ask(predictions.log_between, along=ends)["p"]), between)
+    np.testing.assert_allclose(
+        np.exp(made.ask(predictions.log_between, along=ends)["p"]), between, atol=3e-3
+    )
     for level in (0.05, 0.5, 0.9):
         q = made.ask(predictions.quantile, np.asarray(level))["t"]
         low, high = (

@@ -207,9 +207,9 @@ class Refined(Prepared):
         points = self._points
         if rows * points > _MOST_WORK:
             raise ValueError(
-                f"Sampling is for at most {_MOST_WORK:,} rows times inducing points of all latents, "
-                f"not {rows:,} × {points:,}. Lower n_inducing, use fewer rows, or keep the "
-                "variational posterior."
+                f"Sampling is for at most {_MOST_WORK:,} rows times inducing points, of all "
+                f"latents, not {rows:,} × {points:,}. Lower n_inducing, use fewer rows, or keep "
+                "the variational posterior."
             )
 
     def _check_sampling(self) -> None:

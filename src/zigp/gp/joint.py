@@ -80,7 +80,7 @@ class Joint(eqx.Module):
                 drawn[1] = drawn[1] + coupling.follow(noise[0]).reshape(drawn[1].shape)
             return drawn
 
-        means, covs = [gp.q_mean for gp in pair], [gp.q_cov for gp in pair]
+        means, covs = [jnp.asarray(gp.q_mean) for gp in pair], [gp.q_cov for gp in pair]
         for _ in range(pair[0].leading):
             moved = jax.vmap(moved)
         return dict(

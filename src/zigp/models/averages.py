@@ -18,7 +18,7 @@ from zigp.models.distributions import Predictive
 from zigp.models.likelihoods import Amounts, Likelihood
 from zigp.models.signal import Marginals, Signal
 
-_BISECTIONS = 24  # of a bracket of a few standard deviations
+_NARROW = 1e-6  # standard deviations within which a quantile is found
 
 
 class Averaged(Amounts):
@@ -50,7 +50,9 @@ class Averaged(Amounts):
         each = self.over(lambda one, m: one.factor_moments(signal, m), marginals)
         return tuple(_mixed(factor) for factor in each)
 
-    def predictive(self, signal: Signal, marginals: Marginals) -> AveragedPredictive:
+    def predictive(
+        self, signal: Signal, marginals: Marginals, *, coarse: bool = False
+    ) -> AveragedPredictive:
         return AveragedPredictive(self, dict(marginals), signal)
 
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
@@ -81,21 +83,21 @@ class AveragedPredictive(Predictive):
     def quantile(self, p: Array) -> Array:
         # By Cantelli's inequality at most √(p/(1−p)) standard deviations above the mean.
         found = self.moments()
-        sd = jnp.sqrt(found.var)
-        low, high = (
-            found.mean - sd * jnp.sqrt((1.0 - p) / p),
-            found.mean + sd * jnp.sqrt(p / (1.0 - p)),
-        )
-        t = _root(self.cdf, p, low, high)
-        if self.likelihood.whole:
-            t = jnp.ceil(t - 1e-4)
-        if self.likelihood.has_atom:
-            t = jnp.where(self.cdf(jnp.zeros_like(t)) >= p, 0.0, t)
-        return t
+        sd, odds = jnp.sqrt(found.var), jnp.sqrt(p / (1.0 - p))
+        low, high = found.mean - sd / odds, found.mean + sd * odds
+        if not self.likelihood.has_atom:
+            low, high = _bracketed(self.cdf, p, low, high, _NARROW * sd)
+            return 0.5 * (low + high)
+        zero = self.cdf(jnp.zeros_like(low)) >= p
+        low, high = (jnp.where(zero, 0.0, jnp.maximum(end, 0.0)) for end in (low, high))
+        width = 0.9 if self.likelihood.whole else _NARROW * sd
+        low, high = _bracketed(self.cdf, p, low, high, jnp.broadcast_to(width, low.shape))
+        # P(y ≤ low) < p ≤ P(y ≤ high): of counts there is one in between.
+        return jnp.floor(high) if self.likelihood.whole else 0.5 * (low + high)
 
     def _each(self, answer: Callable[[Predictive], Array]) -> Array:
         def of(one: Amounts, marginals: Marginals) -> Array:
-            return answer(one.predictive(self.signal, marginals))
+            return answer(one.predictive(self.signal, marginals, coarse=True))
 
         return self.likelihood.over(of, self.marginals)
 
@@ -106,21 +108,42 @@ def _mixed(each: Moments) -> Moments:
     return Moments(mean, jnp.mean(each.var + (each.mean - mean) ** 2, axis=0))
 
 
-def _root(cdf: Callable[[Array], Array], p: Array, low: Array, high: Array) -> Array:
-    """Return where a distribution function reaches p: halvings, then a straight line."""
+def _bracketed(
+    cdf: Callable[[Array], Array], p: Array, low: Array, high: Array, width: Array
+) -> tuple[Array, Array]:
+    """Return bounds, at most a width apart, between which a distribution function reaches p.
 
-    def halve(_: Any, ends: tuple[Array, ...]) -> tuple[Array, ...]:
-        low, high, below, above = ends
-        middle = 0.5 * (low + high)
-        at = cdf(middle)
-        right = at >= p
+    The method of Oliveira and Takahashi (2020): false positions, kept so near to the middle that it
+    takes one step more than halving at most, and where the function is smooth many fewer.
+    """
+    tiny = jnp.finfo(low.dtype).tiny
+    span, goal = high - low, 0.5 * jnp.maximum(width, tiny)
+    most = jnp.ceil(jnp.log2(jnp.maximum(span / (2.0 * goal), 1.0))) + 1.0
+
+    def go_on(state: tuple[Array, ...]) -> Array:
+        low, high, _, _, step = state
+        return jnp.any((high - low > 2.0 * goal) & (step <= most))
+
+    def narrow(state: tuple[Array, ...]) -> tuple[Array, ...]:
+        low, high, below, above, step = state
+        middle, half = 0.5 * (low + high), 0.5 * (high - low)
+        reach = jnp.maximum(goal * 2.0 ** (most - step) - half, 0.0)
+        position = low + (high - low) * below / (below + above)
+        side = jnp.sign(middle - position)
+        shift = 0.2 * (high - low) ** 2 / jnp.maximum(span, tiny)
+        nearer = jnp.abs(middle - position) > shift
+        position = jnp.where(nearer, position + side * shift, middle)
+        at = jnp.where(jnp.abs(position - middle) > reach, middle - side * reach, position)
+        beyond = cdf(at) - p
+        right = beyond >= 0
         return (
-            jnp.where(right, low, middle),
-            jnp.where(right, middle, high),
-            jnp.where(right, below, at),
-            jnp.where(right, at, above),
+            jnp.where(right, low, at),
+            jnp.where(right, at, high),
+            jnp.where(right, below, -beyond),
+            jnp.where(right, beyond, above),
+            step + 1.0,
         )
 
-    first = (low, high, jnp.zeros_like(low), jnp.ones_like(low))
-    low, high, below, above = jax.lax.fori_loop(0, _BISECTIONS, halve, first)
-    return low + (high - low) * jnp.clip((p - below) / (above - below), 0.0, 1.0)
+    first = (low, high, jnp.broadcast_to(p, low.shape), jnp.broadcast_to(1.0 - p, low.shape))
+    low, high, *_ = jax.lax.while_loop(go_on, narrow, (*first, jnp.zeros((), low.dtype)))
+    return low, high

@@ -22,7 +22,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.tree_util import keystr, tree_flatten_with_path
-from jax.typing import ArrayLike
 
 from zigp.gp.batch import Batch
 from zigp.gp.covariances import Zero
@@ -30,7 +29,7 @@ from zigp.gp.projection import Projection
 from zigp.models.model import Model
 from zigp.models.objective import log_prior
 
-Values = Mapping[str, ArrayLike]  # of what is drawn, by its place in the model
+Values = Mapping[str, Any]  # arrays of what is drawn, by its place in the model
 
 
 class Prior(NamedTuple):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 from jaxtyping import PRNGKeyArray
 
@@ -16,7 +17,12 @@ from zigp.models.model import Model
 
 @eqx.filter_jit
 def replicated(
-    model: Model, draws: Values, X: Array, y: Array, weight: Array, key: PRNGKeyArray
+    model: Model,
+    draws: Values,
+    X: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    key: PRNGKeyArray,
 ) -> tuple[Array, Array]:
     """Return log likelihoods [draws, rows], as the chains take them, and new observations."""
 
@@ -29,7 +35,7 @@ def replicated(
             moments, y, weight = jax.tree.map(lambda part: part[None], (moments, y, weight))
             return here.likelihood.expected(signal, moments, Batch(Rows(X[:1]), y, weight))
 
-        density = jax.vmap(one)(marginals, y, weight)
+        density = jax.vmap(one)(marginals, jnp.asarray(y), jnp.asarray(weight))
         keys = dict(zip(marginals, jax.random.split(key, len(marginals)), strict=True))
         functions = {
             name: (m.mean + jnp.sqrt(m.var) * jax.random.normal(keys[name], m.mean.shape, X.dtype))

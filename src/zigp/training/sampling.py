@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -108,7 +108,7 @@ class _State(eqx.Module):
     def settled(self) -> _State:
         """Return the state with the step size that the warm-up ended with."""
         step = _averaging()[2](self.averaging).astype(self.step.dtype)
-        return _State(self.hmc, self.averaging, step, self.count)
+        return replace(self, step=step)
 
 
 def sample(
@@ -233,7 +233,6 @@ def _begun(
     return _State(hmc, _averaging()[0](step), step, jnp.asarray(0))
 
 
-@eqx.filter_jit
 def _continued(
     whitening: Whitening,
     data: Batch,
@@ -245,8 +244,7 @@ def _continued(
     """Return the state in the space of another map, with the step size of before."""
     step = state.settled().step
     z = new.back(old.out(state.hmc.position))
-    begun = _begun(whitening, data, names, new, z, step)
-    return _State(begun.hmc, begun.averaging, step, state.count)
+    return replace(_begun(whitening, data, names, new, z, step), count=state.count)
 
 
 @eqx.filter_jit

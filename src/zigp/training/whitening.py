@@ -26,9 +26,10 @@ import numpy as np
 from jax import Array
 
 from zigp.gp.batch import Batch
-from zigp.gp.coupling import Curvature, DenseCoupling
+from zigp.gp.coupling import Coupling, Curvature, DenseCoupling
 from zigp.gp.covariances import Dense
 from zigp.gp.joint import Joint
+from zigp.gp.latent import LatentGP
 from zigp.gp.moments import Moments
 from zigp.models.draws import Values, drawn, log_density, places, with_values
 from zigp.models.model import Model
@@ -112,15 +113,16 @@ class Whitening(eqx.Module):
         self, here: Model, values: Values, data: Batch, projections: Any
     ) -> dict[str, Moments]:
         """Return the slopes at w = 0 of the latent that is integrated out, given all others."""
-        assert self.exact is not None
-        marginals = drawn(here, values | {_place(self.exact): here.latents["f"].q_mean})
-        seen = marginals.through(projections)
+        name = self.exact
+        assert name is not None
+        at_zero = {**values, _place(name): here.latents[name].q_mean}
+        seen = drawn(here, at_zero).through(projections)
 
         def expected(f: Moments) -> Array:
-            whole = here.with_exposure({**seen, self.exact: f}, data.at)
+            whole = here.with_exposure({**seen, name: f}, data.at)
             return here.likelihood.expected(here.signal, whole, data)
 
-        return {self.exact: jax.grad(expected)(seen[self.exact])}
+        return {name: jax.grad(expected)(seen[name])}
 
 
 def _place(name: str | None) -> str:
@@ -152,7 +154,8 @@ def _ahead(values: Any, like: Array) -> Array:
 
 def _dense(model: Model, *, coupled: bool) -> Model:
     """Return the model with q = N(0, I) of dense covariance for all latents."""
-    latents, couplings = {}, {}
+    latents: dict[str, LatentGP] = {}
+    couplings: dict[str, Coupling] = {}
     for name, gp in model.latents.items():
         lead, shape = gp.family_shape, np.shape(gp.q_mean)[gp.leading :]
         one = Dense.scaled_identity(shape, 1.0)
@@ -162,7 +165,7 @@ def _dense(model: Model, *, coupled: bool) -> Model:
         mean = np.zeros(np.shape(gp.q_mean), dtype)
         latents[name] = dataclasses.replace(gp, q_mean=mean, q_cov=cov)
     for second, tie in model.couplings.items() if coupled else ():
-        shapes = (np.shape(latents[name].q_mean) for name in (tie.on, second))
-        none = DenseCoupling.none(*shapes, tie.on)
+        first, last = (np.shape(latents[name].q_mean) for name in (tie.on, second))
+        none = DenseCoupling.none(first, last, tie.on)
         couplings[second] = dataclasses.replace(none, tail=np.asarray(none.tail, dtype))
     return dataclasses.replace(model, latents=latents, couplings=couplings)

@@ -82,8 +82,13 @@ class Amounts(Likelihood):
     """A likelihood of amounts, which have a distribution; labels only have a probability."""
 
     @abstractmethod
-    def predictive(self, signal: Signal, marginals: Marginals) -> Predictive:
-        """Return the distribution of a new observation at every input."""
+    def predictive(
+        self, signal: Signal, marginals: Marginals, *, coarse: bool = False
+    ) -> Predictive:
+        """Return the distribution of a new observation at every input.
+
+        Averages over many of them can be `coarse`, with fewer nodes of quadratures.
+        """
 
     def moments(self, signal: Signal, marginals: Marginals) -> Moments:
         return self.predictive(signal, marginals).moments()
@@ -109,16 +114,19 @@ class LogAmounts(Amounts):
         """Return E[log p(y | f)] of an amount."""
 
     @abstractmethod
-    def amount(self, f: Moments, g: Moments, cov: Array | None) -> Predictive:
+    def amount(
+        self, f: Moments, g: Moments, cov: Array | None, *, coarse: bool = False
+    ) -> Predictive:
         """Return the distribution of an amount where the signal is on."""
 
     @abstractmethod
     def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
         """Draw an amount for each value of f, with the first or with both of two keys."""
 
-    def predictive(self, signal: Signal, marginals: Marginals) -> Inflated:
+    def predictive(self, signal: Signal, marginals: Marginals, *, coarse: bool = False) -> Inflated:
         f, g, cov = amount_and_gate(signal, marginals)
-        return Inflated(probit_moments(g.mean, g.var).mean, self.amount(f, g, cov))
+        on = probit_moments(g.mean, g.var).mean
+        return Inflated(on, self.amount(f, g, cov, coarse=coarse))
 
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
         gate, latent = gate_and_latent(signal)
