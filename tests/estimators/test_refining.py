@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -18,24 +19,30 @@ X = np.linspace(0, 10, 40)[:, None]
 Y = np.where(X[:, 0] > 5, 3 + np.sin(X[:, 0]) + RNG.normal(0, 0.2, 40), RNG.normal(0, 0.1, 40))
 SHORT = {"draws": 12, "chains": 2, "warmup": 10, "random_state": 0}
 ESTIMATORS = {
+    "gaussian": (zigp.ZeroInflatedGPRegressor(likelihood="gaussian", n_inducing=6, steps=40), Y),
     "plain": (zigp.SparseGPRegressor(n_inducing=6, steps=40), Y),
     "gated": (zigp.ZeroInflatedGPRegressor(n_inducing=6, steps=40), Y),
     "classes": (zigp.SparseGPClassifier(n_inducing=6, steps=40), Y > 1),
 }
 
 
-@pytest.fixture(scope="module")
-def refined():
-    from zigp.runtime.session import session
-
-    with session():
-        fits = {name: clone(one).fit(X, y) for name, (one, y) in ESTIMATORS.items()}
-        return {name: (fit, fit.refine(**SHORT)) for name, fit in fits.items()}
+NAMES = [
+    "gaussian",
+    *(pytest.param(n, marks=pytest.mark.slow) for n in ("plain", "gated", "classes")),
+]
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_a_refined_estimator_predicts_from_its_draws(refined, name):
-    fit, sampled = refined[name]
+@cache
+def refined(name):
+    """Return a fitted estimator, and the same with draws."""
+    estimator, y = ESTIMATORS[name]
+    fit = clone(estimator).fit(X, y)
+    return fit, fit.refine(**SHORT)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_refined_estimator_predicts_from_its_draws(name):
+    fit, sampled = refined(name)
     assert not hasattr(fit, "draws_")
     assert sampled.draws_.divergent.shape == (2, 12)
     assert np.mean(np.abs(sampled.predict(X) - ESTIMATORS[name][1] * 1.0)) < 0.5
@@ -44,8 +51,9 @@ def test_a_refined_estimator_predicts_from_its_draws(refined, name):
     )
 
 
-def test_every_question_has_an_answer(refined):
-    sampled = refined["gated"][1]
+@pytest.mark.parametrize("name", ["gaussian", pytest.param("gated", marks=pytest.mark.slow)])
+def test_every_question_has_an_answer(name):
+    sampled = refined(name)[1]
     new = X[::10]
     table = sampled.predict_components(new)
     assert np.isfinite(table.to_numpy()).all()
@@ -59,18 +67,20 @@ def test_every_question_has_an_answer(refined):
     np.testing.assert_allclose(total["mean"], sampled.predict(new).sum())
 
 
-def test_files_hold_draws(refined, tmp_path):
-    for name, (_, sampled) in refined.items():
-        sampled.save(tmp_path / name)
-        loaded = zigp.load(tmp_path / name)
-        np.testing.assert_array_equal(loaded.predict(X), sampled.predict(X))
-        assert loaded.sanity() == sampled.sanity()
-        with pytest.raises(ValueError, match="does not hold its training data"):
-            loaded.refine(**SHORT)
-    again = loaded.refine(**SHORT, X=X, y=Y > 1)
-    np.testing.assert_array_equal(again.prob_on(X), sampled.prob_on(X))
+@pytest.mark.parametrize("name", NAMES)
+def test_files_hold_draws(name, tmp_path):
+    _, sampled = refined(name)
+    sampled.save(tmp_path / "model.zigp")
+    loaded = zigp.load(tmp_path / "model.zigp")
+    np.testing.assert_array_equal(loaded.predict(X), sampled.predict(X))
+    assert loaded.sanity() == sampled.sanity()
+    with pytest.raises(ValueError, match="does not hold its training data"):
+        loaded.refine(**SHORT)
+    again = loaded.refine(**SHORT, X=X, y=ESTIMATORS[name][1])
+    np.testing.assert_array_equal(again.predict(X), sampled.predict(X))
 
 
+@pytest.mark.slow
 def test_mcmc_is_a_posterior_of_the_constructor(monkeypatch):
     from zigp.estimators import refining
 
@@ -89,10 +99,10 @@ def test_mcmc_is_a_posterior_of_the_constructor(monkeypatch):
     assert not hasattr(model, "draws_")
 
 
-@pytest.mark.parametrize("name", ["plain", "gated"])
-def test_arviz_groups(refined, name):
+@pytest.mark.parametrize("name", NAMES)
+def test_arviz_groups(name):
     arviz_stats = pytest.importorskip("arviz_stats")
-    fit, sampled = refined[name]
+    fit, sampled = refined(name)
     trees = {"q": fit.to_arviz(draws=60), "draws": sampled.to_arviz()}
     for tree in trees.values():
         assert set(tree.children) == {
@@ -101,7 +111,7 @@ def test_arviz_groups(refined, name):
             "observed_data",
             "log_likelihood",
         }
-        np.testing.assert_allclose(tree.observed_data["y"], Y)
+        np.testing.assert_allclose(tree.observed_data["y"], ESTIMATORS[name][1] * 1.0)
         assert tree.log_likelihood["y"].sizes == tree.posterior_predictive["y"].sizes
     assert trees["draws"].log_likelihood["y"].shape == (2, 12, 40)
     with warnings.catch_warnings():
@@ -110,6 +120,7 @@ def test_arviz_groups(refined, name):
         assert len(arviz_stats.compare({"a": trees["q"], "b": trees["q"]})) == 2
 
 
+@pytest.mark.slow
 def test_log_likelihoods_are_in_the_units_of_y():
     """Doubling y subtracts log 2 from the log density of every row."""
     trees = []
@@ -127,8 +138,8 @@ def test_signs_of_trouble_are_named():
     assert [sentence.split()[0] for sentence in said] == ["1", "Chains", "Few"]
 
 
-def test_what_cannot_be_sampled_is_refused(refined, monkeypatch):
-    fit, _ = refined["plain"]
+def test_what_cannot_be_sampled_is_refused(monkeypatch):
+    fit, _ = refined("gaussian")
     with pytest.raises(ValueError, match="draws must be a whole number"):
         fit.refine(draws=0)
     with pytest.raises(ValueError, match="both X and y"):
@@ -148,6 +159,7 @@ def test_what_cannot_be_sampled_is_refused(refined, monkeypatch):
         fit.refine()
 
 
+@pytest.mark.slow
 def test_a_chain_along_a_lattice_is_refused():
     east, hour = np.arange(4.0), np.arange(130.0)
     places = np.array([(x, t) for x in east for t in hour])

@@ -209,13 +209,12 @@ class GPSettings(BaseEstimator):
         "covariance, for up to 2,000 inducing points, or for a lattice with an inducing point at "
         "every coordinate of a column with a 'matern12' or 'matern32' kernel, such as time. "
         "'diagonal' has independent values in a whitened space. 'auto' is 'full' for up to 400 "
-        "inducing points and 'diagonal' for more. 'mcmc' samples inducing values and "
-        "hyperparameters after that fit, see `refine`.",
+        "inducing points and 'diagonal' for more. 'mcmc' then samples the posterior (`refine`).",
         default="auto",
         choices=("auto", "diagonal", "full", "mcmc"),
         option=Option(
-            help="Posterior of the inducing values: full (any Gaussian) or diagonal (cheaper); "
-            "auto is full for up to 400 inducing points. mcmc samples it, and hyperparameters."
+            help="Posterior of the inducing values: full (any Gaussian), diagonal (cheaper), mcmc "
+            "(sampled, with hyperparameters); auto is full for up to 400 inducing points."
         ),
     )
     steps: int | None = parameter(

@@ -195,7 +195,8 @@ class Refined(Prepared):
             self._check_size(len(data[0]))
 
     def _forget_draws(self) -> None:
-        """Drop the draws of the fit before."""
+        """Drop draws and data of the fit before."""
+        self._data = None
         if hasattr(self, "draws_"):
             del self.draws_
 

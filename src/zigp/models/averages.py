@@ -144,6 +144,7 @@ def _bracketed(
             step + 1.0,
         )
 
-    first = (low, high, jnp.broadcast_to(p, low.shape), jnp.broadcast_to(1.0 - p, low.shape))
-    low, high, *_ = jax.lax.while_loop(go_on, narrow, (*first, jnp.zeros((), low.dtype)))
+    levels = (jnp.broadcast_to(level, low.shape) for level in (p, 1.0 - p))
+    first: tuple[Array, ...] = (low, high, *levels, jnp.zeros((), low.dtype))
+    low, high, *_ = jax.lax.while_loop(go_on, narrow, first)
     return low, high

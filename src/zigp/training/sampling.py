@@ -191,7 +191,7 @@ def _flat(model: Model, names: tuple[str, ...]) -> tuple[Array, Callable[[Array]
 
 def _density(whitening: Whitening, data: Batch, names: tuple[str, ...], to_q: _Map) -> Callable:
     unravel = _flat(whitening.model, names)[1]
-    return lambda z: whitening.log_density(unravel(to_q.out(z)), data)
+    return lambda z: whitening.log_density(unravel(to_q.out(z)), data).astype(z.dtype)
 
 
 @eqx.filter_jit
@@ -297,7 +297,7 @@ def _first_root(model: Model, names: tuple[str, ...]) -> Array:
     """Return the spread of the starts: 1 for noise, less for hyperparameters."""
     every = places(model)
     parts = {
-        name: np.full(np.shape(every[name]), 1.0 if name.endswith("q_mean") else _FIRST_SD)
+        name: jnp.full_like(every[name], 1.0 if name.endswith("q_mean") else _FIRST_SD)
         for name in names
     }
     return jnp.diag(ravel_pytree(parts)[0])
@@ -306,7 +306,9 @@ def _first_root(model: Model, names: tuple[str, ...]) -> Array:
 def _estimated(positions: np.ndarray, before: _Map) -> _Map:
     """Return the map that makes these positions standard normal, as far as they tell."""
     n, root = len(positions), np.asarray(before.root)
+    if n < _FEWEST:
+        return before
     share = n / (n + _SHRINKAGE)
     covariance = share * np.cov(positions.T) + (1.0 - share) * root @ root.T
-    centre = positions.mean(axis=0)
-    return _Map(jnp.asarray(centre), jnp.asarray(np.linalg.cholesky(covariance)))
+    found = positions.mean(axis=0), np.linalg.cholesky(covariance)
+    return _Map(*(jnp.asarray(part, root.dtype) for part in found))
