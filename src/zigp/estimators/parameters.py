@@ -205,16 +205,16 @@ class GPSettings(BaseEstimator):
         scope="training",
     )
     posterior: str = parameter(
-        "Form of the posterior distribution of the inducing values. 'full' is a Gaussian with any "
-        "covariance, for up to 2,000 inducing points, or for a lattice with an inducing point at "
-        "every coordinate of a column with a 'matern12' or 'matern32' kernel, such as time. "
-        "'diagonal' has independent values in a whitened space. 'auto' is 'full' for up to 400 "
-        "inducing points and 'diagonal' for more. 'mcmc' then samples the posterior (`refine`).",
+        "Form of the posterior of the inducing values. 'full' is a Gaussian with any covariance, "
+        "for up to 2,000 inducing points, or for a lattice with an inducing point at every "
+        "coordinate of a column with a 'matern12' or 'matern32' kernel, such as time. 'diagonal' "
+        "has independent values in a whitened space. 'auto' is 'full' for up to 400 inducing "
+        "points, else 'diagonal'. 'mcmc' is 'auto', then samples the posterior (see `refine`).",
         default="auto",
         choices=("auto", "diagonal", "full", "mcmc"),
         option=Option(
-            help="Posterior of the inducing values: full (any Gaussian), diagonal (cheaper), mcmc "
-            "(sampled, with hyperparameters); auto is full for up to 400 inducing points."
+            help="Posterior of the inducing values: full (any Gaussian), diagonal (cheaper) or "
+            "mcmc (sampled); auto is full for up to 400 inducing points."
         ),
     )
     steps: int | None = parameter(

@@ -24,7 +24,7 @@ from zigp.training import check_whole
 from zigp.training.progress import progress_bar
 from zigp.training.sampling import Chains, sample
 
-_MOST_WORK = 1_000_000  # rows times inducing points of all latents
+_MOST_WORK = 500_000  # rows times inducing points of all latents
 _MOST_DRAWS = 200  # that predictions average over
 
 Data = tuple[np.ndarray, np.ndarray, np.ndarray]  # inputs, and outputs and weights in model units

@@ -124,6 +124,9 @@ def sample(
 ) -> Chains:
     """Draw from the posterior of a trained model, from starts dispersed around its q."""
     began, total = time.perf_counter(), warmup + draws
+    dtype = np.asarray(next(iter(places(model).values()))).dtype
+    # Always in float64, which blackjax mixes with float32.
+    model, data = jax.tree.map(_in_double, (model, data))
     whitening = eqx.filter_jit(Whitening.around)(model, data)
     names = tuple(sorted(whitening.free & free_places(model, fixed)))
     first, _ = _flat(whitening.model, names)
@@ -165,10 +168,14 @@ def sample(
         states, kept = advanced([one.settled() for one in states], total, adapt=False)
     positions, divergent, acceptance, gradients = (part.swapaxes(0, 1) for part in kept)
     values = _values_at(whitening, data, names, positions, key_rest)
-    values = {name: np.asarray(value) for name, value in values.items()}
+    values = {name: np.asarray(value, dtype) for name, value in values.items()}
     rhat, ess = _agreement(values)
     seconds = time.perf_counter() - began
     return Chains(values, divergent, acceptance, gradients, rhat, ess, seconds)
+
+
+def _in_double(leaf: Any) -> Any:
+    return np.asarray(leaf, np.float64) if eqx.is_inexact_array(leaf) else leaf
 
 
 def _agreement(values: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -191,7 +198,7 @@ def _flat(model: Model, names: tuple[str, ...]) -> tuple[Array, Callable[[Array]
 
 def _density(whitening: Whitening, data: Batch, names: tuple[str, ...], to_q: _Map) -> Callable:
     unravel = _flat(whitening.model, names)[1]
-    return lambda z: whitening.log_density(unravel(to_q.out(z)), data).astype(z.dtype)
+    return lambda z: whitening.log_density(unravel(to_q.out(z)), data)
 
 
 @eqx.filter_jit
