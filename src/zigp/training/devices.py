@@ -17,7 +17,6 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
 from zigp.gp.batch import Batch
-from zigp.training.minibatches import longest, map_along
 
 _AXIS = "devices"
 
@@ -41,10 +40,10 @@ class Devices:
         """Divide data along their longest axis; each of several processes gives its own part."""
 
         def place(values: Array, axis: int) -> Array:
-            where = NamedSharding(self.mesh, Spec(*(None,) * (axis), _AXIS))
+            where = NamedSharding(self.mesh, Spec(*(None,) * axis, _AXIS))
             return jax.make_array_from_process_local_data(where, np.asarray(values))
 
-        return map_along(place, data, longest(data.at))
+        return data.along(data.longest, place)
 
     def on_each(self, tree: Any) -> Any:
         """Constrain the arrays of a compiled program to be whole on every device."""
