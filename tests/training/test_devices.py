@@ -20,7 +20,7 @@ import sys
 sys.path.insert(0, {tests!r})
 import jax, jax.numpy as jnp, numpy as np
 from zigp.training.devices import available
-from zigp.training.minibatches import filled_up
+from zigp.training.feeds import filled_up
 from zigp.models.objective import objective
 from zigp.runtime.session import session
 from zigp.training import TrainingSettings, train, train_restarts
