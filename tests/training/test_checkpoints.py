@@ -380,13 +380,10 @@ def test_a_fit_that_was_killed_after_its_last_step_ends_where_it_had_ended(batch
 def lines_of(*functions) -> list[tuple[object, int]]:
     """Return every line of some functions, as a tracer sees it."""
     codes = [function.__code__ for function in functions]
-    lines = {
-        (code, line): None
-        for code in codes
-        for _, _, line in code.co_lines()
-        if line is not None and line > code.co_firstlineno
-    }
-    return list(lines)
+    every = ((code, line) for code in codes for _, _, line in code.co_lines())
+    return [
+        (code, line) for code, line in dict.fromkeys(every) if (line or 0) > code.co_firstlineno
+    ]
 
 
 @pytest.mark.slow

@@ -63,11 +63,6 @@ def available() -> Devices | None:
 
     They are of the kind of JAX's default device, which may have been chosen.
     """
-    devices = np.asarray(jax.devices(_platform()))
+    chosen = jax.config.jax_default_device  # a device, or the name of a kind
+    devices = np.asarray(jax.devices(getattr(chosen, "platform", chosen)))
     return Devices(Mesh(devices, (_AXIS,))) if len(devices) > 1 else None
-
-
-def _platform() -> str | None:
-    """Return the kind of the chosen device, or None for the one that JAX prefers."""
-    chosen = jax.config.jax_default_device
-    return getattr(chosen, "platform", chosen)
