@@ -15,7 +15,6 @@ from scipy.special import log_ndtr, ndtr
 
 from zigp.gp.batch import Batch, Rows
 from zigp.gp.moments import Moments
-from zigp.math.quadrature import expectation
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
@@ -262,18 +261,6 @@ def test_an_expectation_over_a_sharp_gate_has_enough_nodes(marginals):
     for n, weight in enumerate(np.eye(4)):
         got = expected(sharp, marginals, Batch(rows(), y, weight))
         assert float(got) == pytest.approx(exact[n], abs=2e-3)
-
-
-def test_the_expectation_of_a_square_is_mean_square_plus_variance(marginals):
-    g = marginals["g"]
-    got, slopes = jax.value_and_grad(lambda g: jnp.sum(expectation(_square, g.mean, g.var, 3.0)))(g)
-    assert float(got) == pytest.approx(3 * float(jnp.sum(g.mean**2 + g.var)), rel=1e-5)
-    np.testing.assert_allclose(slopes.mean, 6 * g.mean, rtol=1e-5, atol=1e-9)
-    np.testing.assert_allclose(slopes.var, 3.0, rtol=1e-4)
-
-
-def _square(g, a):
-    return a * g * g
 
 
 @each_drawn

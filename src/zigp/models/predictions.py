@@ -73,16 +73,16 @@ class Predictions:
         Rows run along the last axis of the arrays in `along`; `args` are the same for all rows.
         """
         size = min(padded_size(self.rows), _ROWS_AT_ONCE)
-        out: dict[str, np.ndarray] = {}
+        given = [np.asarray(a, self.dtype) for a in args]
+        parts: list[dict[str, np.ndarray]] = []
         for (rows,) in _blocks((self.rows,), (size,)):
             here = partial(padded_part, axis=-1, rows=rows, size=size)
             marginals = jax.tree.map(here, self.marginals)
-            given = [np.asarray(a, self.dtype) for a in args]
             more = [here(np.asarray(a, self.dtype)) for a in along]
             found = question(self.likelihood, self.signal, marginals, *given, *more)
-            for name, values in found.items():
-                whole = out.setdefault(name, np.empty((*values.shape[:-1], self.rows), self.dtype))
-                whole[..., rows] = np.asarray(values)[..., : rows.stop - rows.start]
+            real = rows.stop - rows.start
+            parts.append({name: np.asarray(v)[..., :real] for name, v in found.items()})
+        out = {name: np.concatenate([part[name] for part in parts], -1) for name in parts[0]}
         for answers in out.values():
             _refuse_nan(answers, *args, *along)
         return out

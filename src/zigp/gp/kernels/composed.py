@@ -61,8 +61,17 @@ class Kernel(eqx.Module):
         Kernel
             A kernel with all of its parameters.
         """
-        every = tuple(range(X.shape[1]))
-        return self.map_leaves(lambda leaf, at: leaf._filled(X[:, at], reach), every)
+
+        def fill(leaf: Kernel, columns: Columns) -> Kernel:
+            for name, value in vars(leaf).items():
+                if np.ndim(value) > 0 and np.shape(value) != (len(columns),):
+                    raise ValueError(
+                        f"A kernel has {np.size(value)} values of {name.split('_')[-1]} for "
+                        f"{len(columns)} input columns: give one number, or one per column."
+                    )
+            return leaf._filled(X[:, columns], reach)
+
+        return self.map_leaves(fill, tuple(range(X.shape[1])))
 
     def _filled(self, X: np.ndarray, reach: float) -> Kernel:
         """Fill a leaf from the columns that it uses."""
@@ -282,14 +291,6 @@ def log_of(value: Values | None, name: str) -> np.ndarray | None:
     if array.size == 0 or not np.all(np.isfinite(array) & (array > 0)):
         raise ValueError(f"{name} must be positive, not {value!r}.")
     return np.asarray(np.log(array))
-
-
-def check_columns(value: Parameter, X: np.ndarray, name: str) -> None:
-    if np.ndim(value) > 0 and np.shape(value) != (X.shape[1],):
-        raise ValueError(
-            f"A kernel has {np.size(value)} values of {name} for {X.shape[1]} input columns: "
-            f"give one number, or one per column."
-        )
 
 
 def spread_of(X: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from zigp.gp.kernels.composed import Kernel, Parameter, Values, check_columns, log_of, spread_of
+from zigp.gp.kernels.composed import Kernel, Parameter, Values, log_of, spread_of
 
 
 class Periodic(Kernel):
@@ -42,10 +42,6 @@ class Periodic(Kernel):
     def lengthscale(self) -> Array:
         """The length-scale."""
         return jnp.exp(jnp.asarray(self.log_lengthscale))
-
-    def _filled(self, X: np.ndarray, reach: float) -> Kernel:
-        check_columns(np.asarray(self.log_lengthscale), X, "lengthscale")
-        return self
 
     def __call__(self, X: Array, Z: Array) -> Array:
         s = jnp.sin(np.pi * (X[:, None, :] - Z[None, :, :]) / self.period) / self.lengthscale
@@ -86,7 +82,6 @@ class Linear(Kernel):
 
     def _filled(self, X: np.ndarray, reach: float) -> Kernel:
         if self.log_scale is not None:
-            check_columns(self.log_scale, X, "scale")
             return self
         return eqx.tree_at(
             lambda k: k.log_scale, self, np.log(spread_of(X)), is_leaf=lambda leaf: leaf is None

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from zigp.gp.kernels.composed import Kernel, Parameter, Values, check_columns, log_of, spread_of
+from zigp.gp.kernels.composed import Kernel, Parameter, Values, log_of, spread_of
 
 _FEW_COLUMNS = 8
 EARTH_RADIUS_KM = 6371.0088  # mean radius of the International Union of Geodesy and Geophysics
@@ -125,7 +125,6 @@ class Stationary(Kernel):
         if self.log_lengthscale is None:
             log_lengthscale = np.full(unit.shape, np.log(reach))
         else:
-            check_columns(self.log_lengthscale, X, "lengthscale")
             if np.ndim(self.log_lengthscale) == 0:
                 unit = np.exp(np.mean(np.log(unit)))
             log_lengthscale = np.asarray(self.log_lengthscale - np.log(unit / self.unit))
