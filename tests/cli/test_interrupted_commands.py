@@ -14,8 +14,7 @@ from fuzz.running import in_process
 
 from zigp import load
 from zigp.training import loop
-from zigp.training.checkpoints import discard
-from zigp.training.locks import locked
+from zigp.training.checkpoints import discard, locked
 
 ZIGP = Path(sys.executable).with_name("zigp")
 FIT = ["fit", "rain.csv", "--target", "y", "--out", "rain.zigp", "--inducing", "6"]

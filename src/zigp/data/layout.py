@@ -7,8 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from zigp.gp.batch import Batch, Lattice, Rows, distinct
-from zigp.gp.padding import padded, padded_size
+from zigp.gp.batch import Batch, Lattice, Rows, distinct, padded, padded_size
 
 ColumnList = Iterable[int | str] | int | str  # columns by number or name
 Group = tuple[int, ...]  # the numbers of the columns of a group

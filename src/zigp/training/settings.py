@@ -135,20 +135,15 @@ def learned(model: Model, natural: tuple[str, ...] = ()) -> Model:
     """Return the arrays that Adam learns: all but the q of latents with natural-gradient steps."""
 
     def keep(path: tuple[Any, ...], leaf: Any) -> Any:
-        keys = _keys(path)
-        stepped = keys[0] == "latents" and keys[1] in natural and keys[2] in ("q_mean", "q_cov")
+        stepped = _group_and_names(path)[1] & {f"{name}.q" for name in natural}
         return leaf if eqx.is_inexact_array(leaf) and not stepped else None
 
     return jax.tree_util.tree_map_with_path(keep, model)
 
 
-def _keys(path: tuple[Any, ...]) -> list[str]:
-    return [str(getattr(entry, "name", getattr(entry, "key", ""))) for entry in path]
-
-
 def _group_and_names(path: tuple[Any, ...]) -> tuple[str | None, set[str]]:
     """Return the group of a parameter, if it is one, and the names that fix it."""
-    keys = _keys(path)
+    keys = [str(getattr(entry, "name", getattr(entry, "key", ""))) for entry in path]
     if keys[0] == "likelihood":
         return (None, set()) if keys[-1] == "floor" else ("noise", {"noise"})
     if keys[2] not in _FIELDS:  # the jitter is not a parameter
@@ -175,8 +170,9 @@ def learning_rates(model: Model, settings: TrainingSettings) -> Model:
 
     def rate(path: tuple[Any, ...], leaf: Array) -> Array:
         group, names = _group_and_names(path)
-        free = group is not None and not names & set(settings.fixed)
-        return jnp.asarray(rates[group] if free and group else 0.0, leaf.dtype)
+        if group is None or names & set(settings.fixed):
+            return jnp.zeros((), leaf.dtype)
+        return jnp.asarray(rates[group], leaf.dtype)
 
     chosen = learned(model, latents_with_natural_steps(model, settings))
     return jax.tree_util.tree_map_with_path(rate, chosen)
