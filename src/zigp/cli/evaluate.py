@@ -11,8 +11,7 @@ import pandas as pd
 import typer
 from sklearn.model_selection import KFold
 
-from zigp.cli.data import ColumnRoles, Data, read_data
-from zigp.cli.estimators import MODELS, grouped, new_estimator
+from zigp.cli.data import MODELS, ColumnRoles, Data, grouped, new_estimator, read_data
 from zigp.cli.messages import print_scores, tell
 from zigp.cli.options import (
     DATA,

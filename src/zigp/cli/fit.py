@@ -8,8 +8,15 @@ import jax
 import typer
 
 from zigp import load
-from zigp.cli.data import ColumnRoles, Data, open_if_large, read_data
-from zigp.cli.estimators import MODELS, grouped, new_estimator
+from zigp.cli.data import (
+    MODELS,
+    ColumnRoles,
+    Data,
+    grouped,
+    new_estimator,
+    open_if_large,
+    read_data,
+)
 from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     ANY_DATA,

@@ -14,8 +14,7 @@ import pandas as pd
 
 from zigp.data.columns import Column, Table
 from zigp.data.streams.buffers import cut, divided, filled, prefetched, row_counts, shuffled
-from zigp.data.streams.parquet import ParquetSource
-from zigp.data.streams.zarr import ZarrSource
+from zigp.data.streams.sources import ParquetSource, ZarrSource
 from zigp.data.tables.addresses import locate
 from zigp.data.tables.errors import FileError
 
