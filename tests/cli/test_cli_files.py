@@ -535,7 +535,7 @@ MISTAKES = {
     ),
     "an effort that is not there": (
         f"{FIT_NC} --exposure area",
-        "cube.nc has no variable 'area' for --exposure",
+        "exposure names 'area': give a Dataset that has it as a variable.",
     ),
     "a lattice for standard output": (
         "predict ready.zigp cube.nc",

@@ -205,8 +205,6 @@ def _from_lattice(path: Path | str, dataset: Any, roles: ColumnRoles) -> Data:
         raise FileError(
             f"{path} has no axis {strange[0]!r}: {roles.target} runs along {', '.join(names)}."
         )
-    if roles.exposure and roles.exposure not in dataset.variables:
-        raise FileError(f"{path} has no variable {roles.exposure!r} for --exposure.")
     shape = " × ".join(
         f"{dim} {len(axis)}" + (f" ({', '.join(groups[dim])})" if groups[dim] != [dim] else "")
         for dim, axis in axes.items()

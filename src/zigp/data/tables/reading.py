@@ -71,7 +71,7 @@ def _parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
 
 
 def _dataset(location: Location, lazy: bool) -> xr.Dataset:
-    refuse_beyond_memory(location, lazy=lazy)
+    _refuse_beyond_memory(location, lazy)
     # Without dask a lazy dataset is at least not read before it is used.
     chunks: Any = {} if lazy and find_spec("dask") else None
     how: dict[str, Any] = {"consolidated": False} if location.kind == "zarr" else {}
@@ -145,7 +145,7 @@ def refuse_large(address: str, sizes: Mapping[str, int], advice: str = "") -> No
         )
 
 
-def refuse_beyond_memory(location: Location, *, lazy: bool = False) -> None:
+def _refuse_beyond_memory(location: Location, lazy: bool) -> None:
     """Raise an error if a lattice does not fit into memory; of a lazy one, its axes."""
     sizes = {
         name: prod(shape) * width
