@@ -98,7 +98,11 @@ def fit(
         first = jax.process_index() == 0
         columns, typed = ColumnRoles.of(context.params), given(context)
         replaced = _check_output(out, data, settings["resume"], force)
-        estimator = _estimator(model, columns, settings, from_, typed)
+        _refuse_settings_of_others(model, settings)
+        if from_ is None:
+            estimator = new_estimator(model, columns, settings)
+        else:
+            estimator = _continued(from_, model, columns, settings, typed)
         estimator.set_params(checkpoint=f"{out}.checkpoint", verbose=first and not quiet)
         rows, streamed = _training_data(data, columns, estimator, from_, stream)
         _check_passes(estimator, passes, typed, streamed)
@@ -143,21 +147,11 @@ def _checkpoints_in(folder: Path) -> list[Path]:
     return list(folder.rglob("step-*.checkpoint"))
 
 
-def _estimator(
-    model: str,
-    columns: ColumnRoles,
-    settings: Mapping[str, Any],
-    start: Path | None,
-    typed: Collection[str],
-) -> Any:
-    """Return a new estimator, or that of a file to be trained further."""
+def _refuse_settings_of_others(model: str, settings: Mapping[str, Any]) -> None:
     for option, setting in options_of(MODELS.values(), *_SCOPES).items():
         owners = [name for name, cls in MODELS.items() if setting.name in cls().get_params()]
         if model not in owners and settings[setting.name] != default_of(setting):
             raise ValueError(f"{_flag(option)} belongs to --model {' or '.join(owners)}.")
-    if start is None:
-        return new_estimator(model, columns, settings)
-    return _continued(start, model, columns, settings, typed)
 
 
 def _continued(

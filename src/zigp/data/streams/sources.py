@@ -2,7 +2,6 @@
 
 import pickle
 from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from math import prod
 from typing import Any
@@ -10,16 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
-import xarray as xr
 
 from zigp.data.columns import Table, column_kind
 from zigp.data.grids import axes_of
 from zigp.data.tables.addresses import Location
 from zigp.data.tables.errors import FileError, check_columns, check_rows, file_errors
-from zigp.data.tables.reading import refuse_beyond_memory, refuse_large
+from zigp.data.tables.reading import common_schema, open_lattice, refuse_large
 
 _ROWS = 2**16  # decoded at once, few enough for the processor's cache
-_FOOTERS_AT_ONCE = 8  # of files that may be far away
 _MOST_CHUNKS = 10_000_000
 
 
@@ -46,44 +43,28 @@ class ParquetSource:
         self, found: Location, target: str, columns: Sequence[str] | None, levels: Collection[str]
     ) -> None:
         self.address, self._found, self._target = found.address, found, target
-        with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
-            # All are kept: those of a large file take long to read.
-            self._footers, schemas = zip(*pool.map(found.footer, found.files), strict=True)
-        types = schemas[0]
-        self.names = tuple([n for n in types.names if n != target] if columns is None else columns)
-        self.kinds = self._kinds(found.files[0], types, levels)
-        for file, others in zip(found.files, schemas, strict=True):
-            kinds = self._kinds(file, others, levels)
-            if changed := [name for name in self.names if kinds[name] != self.kinds[name]]:
-                raise FileError(
-                    f"{file}, column {changed[0]!r} holds {others.field(changed[0]).type}, but "
-                    f"{types.field(changed[0]).type} in {found.files[0]}: write all files with the "
-                    "same types."
-                )
-        self._groups = [
-            (f, g) for f, one in enumerate(self._footers) for g in range(one.num_row_groups)
-        ]
-        self.sizes = np.array([self._footers[f].row_group(g).num_rows for f, g in self._groups])
-        if not self.sizes.sum():
-            raise FileError(f"{self.address} has columns but no rows: there is nothing to use.")
-
-    def _kinds(self, file: str, schema: Any, levels: Collection[str]) -> dict[str, str]:
-        """Return what each input of a file holds."""
+        # All are kept: those of a large file take long to read.
+        self._footers, schema = common_schema(found)
         types = dict(zip(schema.names, schema.types, strict=True))
-        check_columns(file, types, (self._target, *self.names, *levels))
-        if column_kind(types[self._target]) != "number":
+        self.names = tuple([n for n in types if n != target] if columns is None else columns)
+        check_columns(self.address, types, (target, *self.names, *levels))
+        if column_kind(types[target]) != "number":
             raise FileError(
-                f"{file}, column {self._target!r} holds {types[self._target]}, not numbers: name "
+                f"{self.address}, column {target!r} holds {types[target]}, not numbers: name "
                 "another target, or write it as numbers."
             )
         kinds = {n: "category" if n in levels else column_kind(types[n]) for n in self.names}
         if unknown := [name for name in self.names if kinds[name] is None]:
             raise FileError(
-                f"{file}, column {unknown[0]!r} holds {types[unknown[0]]}, not numbers: name it "
-                "among the categories if these are levels, write it as numbers or times, or leave "
-                "it out."
+                f"{self.address}, column {unknown[0]!r} holds {types[unknown[0]]}, not numbers: "
+                "name it among the categories if these are levels, write it as numbers or times, "
+                "or leave it out."
             )
-        return {name: str(kind) for name, kind in kinds.items()}
+        self.kinds = {name: str(kind) for name, kind in kinds.items()}
+        self._groups = [
+            (f, g) for f, one in enumerate(self._footers) for g in range(one.num_row_groups)
+        ]
+        self.sizes = np.array([self._footers[f].row_group(g).num_rows for f, g in self._groups])
 
     def fill(self, table: Table, group: int, first: int, out: np.ndarray) -> None:
         """Read rows of a row group, from the first on, as numbers: the inputs, then the target."""
@@ -183,10 +164,10 @@ class ZarrSource:
         The number of cells in each chunk.
     """
 
-    def __init__(self, address: str, target: str, columns: Sequence[str] | None) -> None:
-        self.address, self._target = address, target
-        with file_errors("read", address):
-            self._array = _variable(address, target, columns)
+    def __init__(self, found: Location, target: str, columns: Sequence[str] | None) -> None:
+        self.address, self._target = found.address, target
+        with file_errors("read", self.address):
+            self._array = _variable(found, target, columns)
             axes = axes_of(self._array, columns)
         # Stores list their arrays in any order, which must not differ between processes.
         self.groups = {dim: sorted(map(str, axis)) for dim, axis in axes.items()}
@@ -195,7 +176,8 @@ class ZarrSource:
         self.names = tuple(names if columns is None else columns)
         if unknown := [name for name in self.names if name not in names]:
             raise FileError(
-                f"{address} has no axis {unknown[0]!r}: {target} runs along {', '.join(names)}."
+                f"{self.address} has no axis {unknown[0]!r}: {target} runs along "
+                f"{', '.join(names)}."
             )
         self.kinds = {
             name: str(column_kind(axis[name].dtype)) for axis in self._axes for name in axis
@@ -207,14 +189,14 @@ class ZarrSource:
         ]
         if (count := prod(map(len, within))) > _MOST_CHUNKS:
             raise FileError(
-                f"{address} claims {count:.3g} chunks, more than can be kept track of: save it in "
-                "fewer and larger ones."
+                f"{self.address} claims {count:.3g} chunks, more than can be kept track of: save "
+                "it in fewer and larger ones."
             )
         self._chunks = list(product(*within))
         self.sizes = np.array([prod(s.stop - s.start for s in chunk) for chunk in self._chunks])
         # A chunk is held twice while it is unpacked.
         largest = 2 * int(self.sizes.max()) * max(self._array.dtype.itemsize, 4)
-        refuse_large(address, {"one chunk": largest}, ", or save it in smaller chunks")
+        refuse_large(self.address, {"one chunk": largest}, ", or save it in smaller chunks")
 
     def fill(self, table: Table, chunk: int, first: int, out: np.ndarray) -> None:
         """Read cells of a chunk, from the first on, as numbers: coordinates, then the target."""
@@ -247,10 +229,9 @@ class ZarrSource:
         return f"{self.address}, chunk " + ", ".join(f"{d} {s.start}:{s.stop}" for d, s in sides)
 
 
-def _variable(address: str, target: str, columns: Sequence[str] | None) -> Any:
+def _variable(found: Location, target: str, columns: Sequence[str] | None) -> Any:
     """Return the target, of which no values are read yet."""
-    refuse_beyond_memory(Location(address, "zarr"), lazy=True)
-    dataset = xr.open_zarr(address, chunks=None, consolidated=False)
+    address, dataset = found.address, open_lattice(found)
     if target not in dataset.data_vars:
         have = ", ".join(map(str, dataset.data_vars)) or "only axes"
         raise FileError(f"{address} has no variable {target!r}. It has {have}.")
