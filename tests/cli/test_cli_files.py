@@ -458,7 +458,6 @@ MISTAKES = {
         "latitude must lie within",
         TABLE.assign(lat=1e5 * TABLE["lat"]),
     ),
-    "no GPU": (f"{FIT} --device gpu", "finds no GPU"),
     "a group that is not there": (
         f"{FIT} --inducing depth=4",
         "--inducing names depth, but inputs are lat, lon, hour",

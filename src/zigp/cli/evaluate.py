@@ -19,14 +19,12 @@ from zigp.cli.options import (
     Config,
     Debug,
     Inputs,
-    OnDevice,
     Quiet,
     Space,
     Target,
     Time,
     listed,
     positive,
-    use_device,
     with_settings,
 )
 from zigp.data.grids import as_cells, is_lattice
@@ -56,7 +54,6 @@ def evaluate(
     resolution: Annotated[
         float | None, typer.Option(help="Step in which the target is recorded.", callback=positive)
     ] = None,
-    device: OnDevice = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print all scores as JSON.")] = False,
     config: Config = None,
     quiet: Quiet = False,
@@ -69,7 +66,6 @@ def evaluate(
 
     Example: zigp evaluate rain.csv --target rain_mm --space lat,lon --time hour --cv 5
     """
-    use_device(device)
     names, columns = list(dict.fromkeys(listed(models))), ColumnRoles.of(context.params)
     if not names or not {*names} <= {*_MODELS}:
         raise ValueError(f"--models is {models!r}: name some of {', '.join(_MODELS)}.")

@@ -25,7 +25,6 @@ from zigp.cli.options import (
     Debug,
     Force,
     Inputs,
-    OnDevice,
     Quiet,
     Space,
     Target,
@@ -36,7 +35,6 @@ from zigp.cli.options import (
     options_of,
     positive,
     typed_words,
-    use_device,
     with_settings,
 )
 from zigp.cli.processes import joined
@@ -77,7 +75,6 @@ def fit(
     coordinator: Annotated[str | None, typer.Option(help="Address of worker 0: a:1234.")] = None,
     num_processes: Annotated[int | None, typer.Option(help="Number of workers.", min=1)] = None,
     process_id: Annotated[int | None, typer.Option(help="Number of this worker.", min=0)] = None,
-    device: OnDevice = "auto",
     from_: Annotated[Path | None, typer.Option("--from", help="Model to train further.")] = None,
     config: Config = None,
     write_config: Annotated[
@@ -94,7 +91,6 @@ def fit(
     if write_config:
         typer.echo(as_toml(context))
     with using(from_), joined(distributed, coordinator, num_processes, process_id):
-        use_device(device)
         first = jax.process_index() == 0
         columns, typed = ColumnRoles.of(context.params), given(context)
         replaced = _check_output(out, data, settings["resume"], force)
