@@ -101,11 +101,14 @@ def _signals_raise() -> Iterator[None]:
     """
 
     def stop(number: int, frame: object) -> None:
-        raise StopRequest(number)
+        raise StopRequest(128 + number)
 
     ending = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP")]
-    heeded = [number for number in ending if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in heeded}
+    before = {
+        number: signal.signal(number, stop)
+        for number in ending
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield
     finally:

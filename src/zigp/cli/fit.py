@@ -95,9 +95,8 @@ def fit(
         columns, typed = ColumnRoles.of(context.params), given(context)
         replaced = _check_output(out, data, settings["resume"], force)
         _refuse_settings_of_others(model, settings)
-        if from_ is None:
-            estimator = new_estimator(model, columns, settings)
-        else:
+        estimator = new_estimator(model, columns, settings)
+        if from_ is not None:
             estimator = _continued(from_, model, columns, settings, typed)
         estimator.set_params(checkpoint=f"{out}.checkpoint", verbose=first and not quiet)
         rows, streamed = _training_data(data, columns, estimator, from_, stream)

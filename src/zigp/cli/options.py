@@ -49,14 +49,12 @@ def listed(names: str | None) -> list[str]:
 _SIZE = re.compile(r"([^=]+)=\s*(\d+)\s*(?:,|$)")
 
 
-def sizes(text: str | None) -> int | dict[str, int] | None:
+def sizes(text: str) -> int | dict[str, int]:
     """Read numbers of inducing points: 200, or one for each column group, lat,lon=50,hour=200.
 
     >>> sizes("200"), sizes("lat,lon=50,hour=200")
     (200, {'lat,lon': 50, 'hour': 200})
     """
-    if not text:
-        return None
     if text.strip().isdecimal():
         return int(text)
     if not (found := _SIZE.findall(text)) or _SIZE.sub("", text):
