@@ -14,8 +14,7 @@ from sklearn.base import clone
 from typer.testing import CliRunner
 
 import zigp
-from zigp.cli.data import ColumnRoles
-from zigp.cli.estimators import MODELS, new_estimator
+from zigp.cli.data import MODELS, ColumnRoles, new_estimator
 from zigp.cli.options import Config, as_toml, default_of, options_of, with_settings
 from zigp.estimators import persistence
 from zigp.estimators.parameters import Option, estimator, parameter, redeclared

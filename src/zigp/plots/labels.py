@@ -9,9 +9,8 @@ import pandas as pd
 import xarray as xr
 from sklearn.utils.validation import check_is_fitted
 
+from zigp.data.columns import degrees, is_globe, is_time, places_among
 from zigp.data.layout import column_index, listed
-from zigp.data.names import is_globe, is_latitude, is_longitude, places_among
-from zigp.data.names import is_time as names_a_time
 
 _WRITTEN = {"degrees_north": "°N", "degrees_east": "°E", "1": ""}  # units as CF spells them
 
@@ -131,15 +130,9 @@ def degrees_of(model: Any) -> tuple[str, str] | None:
     return names[lon], names[lat]
 
 
-def is_time(name: str, dtype: Any) -> bool:
-    """Return whether a column or a dimension holds times, by its type or its name."""
-    return getattr(dtype, "kind", "") == "M" or names_a_time(name)
-
-
 def place_label(name: str, units: Mapping[str, str]) -> str:
     """Return the label of a column on a map with its unit; degrees have their direction."""
-    degrees = "degrees_north" * is_latitude(name) or "degrees_east" * is_longitude(name)
-    return with_unit(name, units.get(name) or degrees)
+    return with_unit(name, units.get(name) or degrees(name))
 
 
 def value_text(value: Any) -> str:

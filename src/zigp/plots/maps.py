@@ -9,6 +9,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from zigp.data.columns import is_time
 from zigp.data.grids import is_lattice
 from zigp.data.layout import column_index
 from zigp.estimators import ZeroInflatedGPRegressor
@@ -27,7 +28,6 @@ from zigp.plots.labels import (
     as_table,
     check_can,
     input_names,
-    is_time,
     one_per_row,
     place_columns,
     rows_of,

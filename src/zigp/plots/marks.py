@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from matplotlib.ticker import MaxNLocator
 
-from zigp.data.names import is_globe, is_plane
+from zigp.data.columns import is_globe, is_plane
 from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates
 from zigp.plots.labels import as_table, degrees_of, place_columns, place_label
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from zigp.data.names import is_time, places_among
+from zigp.data.columns import is_time, places_among
 from zigp.plots.labels import degrees_of
 
 
