@@ -1,6 +1,5 @@
 """The simulated rain is what its docstring says; the paper's data come whole or not at all."""
 
-import hashlib
 import pickle
 import shutil
 from functools import partial
@@ -9,16 +8,18 @@ from pathlib import Path
 from threading import Thread
 
 import numpy as np
+import pooch
 import pytest
 from scipy.io import savemat
 
 from zigp.datasets import load_jura, load_precipitation, load_toy, paper, simulate_rain
-from zigp.datasets.paper import Original
 
 
 @pytest.mark.parametrize("seed", [2018, 0, 1, 2, 3])
 def test_simulated_rain(seed):
     rain = simulate_rain(seed=seed)
+    assert rain.equals(simulate_rain(seed=seed))
+    assert not rain.equals(simulate_rain(seed=seed + 1))
     assert list(rain) == ["lat", "lon", "hour", "rain_mm"]
     assert rain[["lat", "lon"]].drop_duplicates().shape[0] == 40
     assert rain["hour"].nunique() == 240
@@ -41,16 +42,7 @@ def test_storms_move():
     assert overlap(1) > 0.5 > 0.2 > overlap(10)
 
 
-def test_the_seed_decides():
-    assert simulate_rain(seed=5).equals(simulate_rain(seed=5))
-    assert not simulate_rain(seed=5).equals(simulate_rain(seed=6))
-
-
 # -- the paper's data -------------------------------------------------------------------------
-
-
-def original_of(path: Path, host: str = "http://127.0.0.1") -> Original:
-    return Original(f"{host}/{path.name}", hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 @pytest.fixture
@@ -63,6 +55,18 @@ def rain_pickle(tmp_path):
     # As an older NumPy wrote it: the module had another name then.
     path.write_bytes(pickle.dumps(parts, protocol=3).replace(b"numpy._core", b"numpy.core"))
     return path, parts
+
+
+@pytest.fixture
+def register(tmp_path, monkeypatch):
+    """Make a file the only original that there is, at an address."""
+
+    def make(path: Path, host: str = "http://127.0.0.1") -> None:
+        known = {path.name: pooch.file_hash(str(path))}
+        registry = pooch.create(tmp_path / "cache", f"{host}/", registry=known)
+        monkeypatch.setattr(paper, "ORIGINALS", registry)
+
+    return make
 
 
 @pytest.fixture
@@ -79,35 +83,32 @@ def served(tmp_path):
         thread.join()
 
 
-def test_an_original_is_downloaded_once(rain_pickle, served, tmp_path):
-    path, parts = rain_pickle
-    folder, host = served
-    original, source = original_of(path, host), Path(shutil.copy(path, folder))
-    first = paper._fetched(original, tmp_path / "cache")
+def test_an_original_is_downloaded_once(rain_pickle, served, register, monkeypatch):
+    (path, parts), (folder, host) = rain_pickle, served
+    register(path, host)
+    monkeypatch.delenv("ZIGP_DATA", raising=False)
+    source = Path(shutil.copy(path, folder))
+    first = load_precipitation()
     source.unlink()
-    assert paper._fetched(original, tmp_path / "cache") == first
-    table = paper._read_precipitation(first)
+    assert load_precipitation().equals(first)
     both = np.concatenate([parts["Xtrain"], parts["Xtest"]])
-    np.testing.assert_array_equal(table[["lat", "lon", "hour"]], both)
-    np.testing.assert_array_equal(table["rain_mm"], np.r_[parts["Ytrain"], parts["Ytest"]][:, 0])
+    np.testing.assert_array_equal(first[["lat", "lon", "hour"]], both)
+    np.testing.assert_array_equal(first["rain_mm"], np.r_[parts["Ytrain"], parts["Ytest"]][:, 0])
 
 
-def test_a_changed_original_is_refused(rain_pickle, served, tmp_path, monkeypatch):
-    path, _ = rain_pickle
-    folder, host = served
-    original = original_of(path, host)
+def test_a_changed_original_is_refused_and_a_missing_one_reported(
+    rain_pickle, served, register, monkeypatch
+):
+    (path, _), (folder, host) = rain_pickle, served
+    register(path, host)
+    monkeypatch.delenv("ZIGP_DATA", raising=False)
+    with pytest.raises(ConnectionError, match="give that as the data folder"):
+        load_precipitation()
     (folder / path.name).write_bytes(path.read_bytes() + b"!")
     with pytest.raises(ValueError, match="hash"):
-        paper._fetched(original, tmp_path / "cache")
-    monkeypatch.setattr(paper, "PRECIPITATION", original)
+        load_precipitation()
     with pytest.raises(ValueError, match="not the file that its authors published"):
         load_precipitation(folder)
-
-
-def test_without_a_network_the_error_says_what_to_do(served, tmp_path):
-    missing = Original(f"{served[1]}/none.pickle", "0" * 64)
-    with pytest.raises(ConnectionError, match="give that as the data folder"):
-        paper._fetched(missing, tmp_path / "cache")
 
 
 class Hostile:
@@ -122,17 +123,15 @@ def test_a_pickle_that_names_anything_but_arrays_is_not_run(tmp_path):
         paper._read_precipitation(path)
 
 
-def test_loaders_read_originals_from_a_folder(rain_pickle, tmp_path, monkeypatch):
-    path, _ = rain_pickle
-    monkeypatch.setattr(paper, "PRECIPITATION", original_of(path))
+def test_loaders_read_originals_from_a_folder(rain_pickle, register, tmp_path, monkeypatch):
+    register(rain_pickle[0])
     assert len(load_precipitation(tmp_path)) == 11
     monkeypatch.setenv("ZIGP_DATA", str(tmp_path))
     assert len(load_precipitation()) == 11
     x = np.linspace(0, 1, 5)[:, None]
     savemat(tmp_path / "toydata.mat", {"x": x, "y": 2 * x, "f": 0 * x})
-    monkeypatch.setattr(paper, "TOY", original_of(tmp_path / "toydata.mat"))
-    toy = load_toy(tmp_path)
-    np.testing.assert_array_equal(toy, np.column_stack([x, 2 * x, 0 * x]))
+    register(tmp_path / "toydata.mat")
+    np.testing.assert_array_equal(load_toy(tmp_path), np.column_stack([x, 2 * x, 0 * x]))
 
 
 def test_a_folder_without_the_data_or_with_other_columns_is_named(tmp_path):
