@@ -147,7 +147,7 @@ NAMED = TABLE.assign(site=TABLE["east"].map({0: "a", 1: "b", 9: "c"}))
         (DATED, "time", ["hour"], 2, ["hour < '2026-01-01 06'", "hour >= '2026-01-01 06'"]),
         (TABLE, "space", PLACE, 2, ["east < 5", "east > 5"]),
         (TABLE, "site", PLACE, 2, None),
-        (NAMED, "site", ["site"], None, ["site == 'a'", "site == 'b'", "site == 'c'"]),
+        (NAMED, "site", ["site"], 3, ["site == 'a'", "site == 'b'", "site == 'c'"]),
     ],
     ids=["time", "dates", "space", "sites", "names"],
 )
@@ -174,7 +174,6 @@ def test_the_future_is_never_known():
         (("hour", "hour"), "by must be 'time', 'future', 'space' or 'site'"),
         (("time", "minute"), "X has no column 'minute'; it has 'east'"),
         (("time", "hour", 20), "12 times, too few for n_splits=20"),
-        (("time", "hour", None), "n_splits=None, one at a time, is for by='site'"),
     ],
 )
 def test_folds_refuse_what_they_cannot_split(arguments, message):
