@@ -21,7 +21,7 @@ from zigp.datasets import simulate_rain, simulate_rain_grid
 from zigp.gp.kernels import Categorical, Linear, Matern12, Periodic
 from zigp.plots.labels import value_text
 from zigp.report import Roles, Trial, write_report
-from zigp.report.map_data import chosen_rows, map_data
+from zigp.report.charts import chosen_rows, map_data
 from zigp.report.trial import evaluate
 from zigp.report.words import amount, learned
 
