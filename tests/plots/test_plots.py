@@ -7,7 +7,6 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 from scipy.stats import norm
-from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from zigp import (
     GPNetworkRegressor,
@@ -364,16 +363,14 @@ def test_network_panels_show_every_latent_weight_support_and_output(network):
 
 
 @pytest.mark.slow
-def test_network_panels_show_the_chosen_parts(network, curve):
+def test_network_panels_take_names_of_outputs(network, curve):
     model, X, _ = network
     names = ["cadmium", "nickel", "zinc"]
-    axes = plots.network_panels(model, X, show="support", outputs=names, figure=Figure())
-    assert (axes.shape, *titles(axes[1])) == ((3, 2), "nickel: support 1", "nickel: support 2")
+    axes = plots.network_panels(model, X, outputs=names, figure=Figure())
+    assert titles(axes[1, 3:5]) == ["nickel: support 1", "nickel: support 2"]
     wrong, draw = (X, np.zeros((40, 2))), plots.network_panels
     assert_refused(
         [
-            (draw, (model, X), {"show": ["gates"]}, "show names 'gates'; choose from latents, "),
-            (draw, (model, X), {"show": ["observed"]}, "nothing to show"),
             (draw, (model, X), {"outputs": ["cd"]}, "names 1 outputs, but the model has 3"),
             (draw, (model, X), {"observed": wrong}, r"shape \(40, 2\), but there are 3"),
             (draw, curve[:2], {}, "network_panels needs a GPNetworkRegressor"),
@@ -488,23 +485,6 @@ def test_pit_histogram_counts_predicted_probabilities_of_lower_values(rain, ax):
         assert one.get_ylim()[1] > heights.max()
 
 
-def test_precision_recall_ranks_by_support_or_by_amount(rain, ax):
-    model, X, y = rain
-    on, support = y > 0, model.prob_on(X)
-    assert plots.precision_recall(model, X, y, label="ZiGP", ax=ax) is ax
-    precision, recall, _ = precision_recall_curve(on, support)
-    (line,) = curves(ax)
-    np.testing.assert_array_equal(line.get_xydata(), np.column_stack([recall, precision]))
-    assert line.get_label() == f"ZiGP, area {average_precision_score(on, support):.3f}"
-    assert part(ax, "guessing").get_ydata()[0] == on.mean()
-    X, y = one_input()
-    y = y.where(y > 0.5, 0.0)
-    plain = SparseGPRegressor(**SMALL).fit(X, y)
-    plots.precision_recall(plain, X, y, ax=ax)
-    area = average_precision_score(y.to_numpy() > 0, plain.predict(X))
-    assert curves(ax)[1].get_label() == f"area {area:.3f}"
-
-
 def test_bound_over_steps_and_seconds(curve, ax):
     model = curve[0]
     assert plots.bound(model, ax=ax) is ax
@@ -569,7 +549,6 @@ def test_plots_refuse_what_they_cannot_draw(rain, curve, ax):
             (errors, (y, y), {"resolution": 0.0}, "resolution must be positive"),
             (plots.reliability, (model, X, y), on, "tol must be positive"),
             (plots.pit_histogram, (classes, X, y), on, "needs predicted amounts; SparseGPClass"),
-            (plots.precision_recall, (model, X, 0 * y), on, "needs zeros and others; all of the"),
             (plots.bound, (model, "hours"), on, "by must be 'steps' or 'seconds', not 'hours'"),
         ]
     )

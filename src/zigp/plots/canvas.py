@@ -65,13 +65,13 @@ def draw_data(ax: Axes, x: Any, y: Any, **style: Any) -> None:
     ax.plot(x, y, ".", rasterized=len(y) > MOST_VECTORS, **dots)
 
 
-def with_legend(ax: Axes, ncols: int = 3) -> Axes:
+def with_legend(ax: Axes) -> Axes:
     """Add a legend above the axes if anything on them is labelled, and return the axes."""
     if ax.get_legend_handles_labels()[1]:
         ax.legend(
             loc="lower left",
             bbox_to_anchor=(0.0, 1.0),
-            ncols=ncols,
+            ncols=3,
             frameon=False,
             fontsize="small",
             borderaxespad=0.2,

@@ -7,7 +7,6 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import binom, binomtest, norm
-from sklearn.metrics import average_precision_score, precision_recall_curve
 from sklearn.utils.validation import check_is_fitted
 
 from zigp import diagnostics
@@ -178,75 +177,6 @@ def draw_pit(u: np.ndarray, bins: int = 10, *, label: str | None = None, ax: Axe
         ylabel="rows, relative to a flat histogram",
     )
     return with_legend(ax)
-
-
-def precision_recall(
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    tol: float = 0.0,
-    *,
-    label: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw precision against recall of non-zero values, over all thresholds.
-
-    Recall is the share of the non-zero observations that are predicted as such, precision the share
-    of those predicted as non-zero that are. Rows are ranked by `prob_on`, or by the predicted
-    amount if a model has none. The legend gives the area under the curve
-    (average precision); the line is the precision of guessing.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted model.
-    X : DataFrame or array-like of shape (n_rows, n_columns)
-        Inputs.
-    y : array-like of shape (n_rows,)
-        Observations, some of them zero.
-    tol : float, default=0.0
-        Largest absolute value that counts as zero.
-    label : str, default=None
-        Name of the model in the legend.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; pyplot's current ones by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> from zigp import ZeroInflatedGPRegressor, plots
-    >>> from zigp.datasets import simulate_rain
-    >>> rain = simulate_rain(12, 48)
-    >>> X, y = rain[["lat", "lon", "hour"]], rain["rain_mm"]
-    >>> model = ZeroInflatedGPRegressor(steps=20).fit(X, y)
-    >>> ax = plots.precision_recall(model, X, y, label="ZiGP")
-    >>> ax.get_legend().get_texts()[0].get_text().startswith("ZiGP, area 0.")
-    True
-    """
-    check_is_fitted(model)
-    on = np.abs(np.asarray(y, float)) > tol
-    if on.all() or not on.any():
-        raise ValueError(
-            f"precision_recall needs zeros and others; {'none' if on.all() else 'all'} of the "
-            f"{on.size} values of y are zero."
-        )
-    score = np.asarray(model.prob_on(X) if hasattr(model, "prob_on") else model.predict(X), float)
-    precision, recall, _ = precision_recall_curve(on, score)
-    text = f"{label}, " * bool(label) + f"area {average_precision_score(on, score):.3f}"
-    ax = axes_for(ax)
-    draw_once(ax, "guessing", ax.axhline, on.mean())
-    ax.plot(recall, precision, drawstyle="steps-post", label=text, **next_line(ax))
-    ax.set(
-        xlim=(0, 1),
-        ylim=(0, 1.02),
-        xlabel=f"recall: share of {target_label(y=y, unit='')} ≠ 0 predicted as such",
-        ylabel="precision: share of predictions right",
-    )
-    return with_legend(ax, ncols=2)
 
 
 def bound(

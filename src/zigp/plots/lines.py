@@ -80,8 +80,7 @@ def fit_1d(
     check_can(
         model,
         "predict_interval",
-        "fit_1d draws amounts, and {} predicts classes. Draw its prob_on yourself, or "
-        "precision_recall.",
+        "fit_1d draws amounts, and {} predicts classes. Draw its prob_on yourself.",
     )
     x, values, grid, along, labels = _data("fit_1d", model, X, y, points)
     ax = axes_for(ax)
