@@ -108,12 +108,14 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
         if self.resolution is not None and not self.resolution > 0:
             raise ValueError(f"resolution must be positive, not {self.resolution!r}.")
         self.likelihood_ = chosen_family(self.likelihood, y)
-        start = start_of(self.likelihood_, y, weight, exposure, self.resolution, self.dtype)
-        mean = np.asarray(start.f_mean, self.dtype)
+        likelihood, scale, f_mean = start_of(
+            self.likelihood_, y, weight, exposure, self.resolution, self.dtype
+        )
+        mean = np.asarray(f_mean, self.dtype)
         f = eqx.tree_at(lambda gp: gp.prior_mean, self._latent(X), mean)
         g = self._latent(X, self.gate_kernel, self.gate_inputs, variance=FIRST_GATE_VARIANCE)
-        model = zero_inflated_gp(f, g, start.likelihood, self.layout_.exposure)
-        return [model], OutputScale(scale=start.scale)
+        model = zero_inflated_gp(f, g, likelihood, self.layout_.exposure)
+        return [model], OutputScale(scale=scale)
 
     def _refuse_unsuited(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         super()._refuse_unsuited(X, y, weight)
