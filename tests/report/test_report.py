@@ -19,7 +19,7 @@ from zigp import (
 )
 from zigp.datasets import simulate_rain, simulate_rain_grid
 from zigp.gp.kernels import Categorical, Linear, Matern12, Periodic
-from zigp.plots.labels import value_text
+from zigp.plots.canvas import value_text
 from zigp.report import Roles, Trial, write_report
 from zigp.report.charts import chosen_rows, map_data
 from zigp.report.trial import evaluate

@@ -13,12 +13,13 @@ from zigp import diagnostics
 from zigp.diagnostics import scores
 from zigp.plots.canvas import (
     axes_for,
+    check_can,
     curves,
     draw_once,
     next_line,
+    target_label,
     with_legend,
 )
-from zigp.plots.labels import check_can, target_label
 
 _TWO_SD = 0.9545  # probability within two standard deviations
 
@@ -81,8 +82,15 @@ def draw_reliability(table: pd.DataFrame, name: str, *, label: str | None = None
     p, share, rows = (table[column].to_numpy() for column in ("predicted", "observed", "rows"))
     edges = np.array([str(part).split(" to ") for part in table.index], float)
     if draw_once(ax, "perfect", ax.plot, [0, 1], [0, 1]):  # rows of several models would overlap
-        style: dict[str, Any] = {"align": "edge", "color": "0.9", "zorder": 0, "gid": "rows"}
-        ax.bar(edges[:, 0], rows / rows.sum(), np.diff(edges)[:, 0], **style)
+        ax.bar(
+            edges[:, 0],
+            rows / rows.sum(),
+            np.diff(edges)[:, 0],
+            align="edge",
+            color="0.9",
+            zorder=0,
+            gid="rows",
+        )
     line = next_line(ax)
     # Wilson's interval, as 0 or 1 among few rows is not certain.
     tests = [binomtest(round(s * n), n) for s, n in zip(share, rows.tolist(), strict=True)]

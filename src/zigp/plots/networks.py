@@ -11,15 +11,16 @@ from zigp.estimators import GPNetworkRegressor
 from zigp.plots.canvas import (
     SIGNAL,
     Canvas,
-    Scale,
-    colour_scale,
+    as_table,
+    check_can,
     draw_data,
     figure_for,
+    input_names,
     label_outer,
     mark_dates,
+    output_names,
 )
-from zigp.plots.labels import as_table, check_can, input_names, output_names
-from zigp.plots.marks import Marks, draw_group
+from zigp.plots.marks import Marks, Scale, colour_scale, draw_group
 
 _BAR: dict[str, Any] = {"pad": 0.02, "size": "small"}
 _KINDS = {  # of colours, and the label of their bar
@@ -35,14 +36,13 @@ def network_panels(
     *,
     observed: tuple[Any, Any] | None = None,
     columns: Sequence[int | str] | None = None,
-    outputs: Sequence[str] | None = None,
     figure: Canvas | None = None,
 ) -> np.ndarray:
     """Draw the parts of a network, with a row of panels for each output.
 
     Columns of panels are the latents, the weight of each latent in each output (white where it is
-    switched off), their support, the predicted and the observed outputs. A model of one input is
-    drawn as curves, others as maps.
+    switched off), their support, the predicted and the observed outputs, with the names that they
+    had in `fit`. A model of one input is drawn as curves, others as maps.
 
     Parameters
     ----------
@@ -55,8 +55,6 @@ def network_panels(
     columns : pair of int or str, default=None
         Columns of X that run across and up the maps. By default longitude and latitude, by name, or
         the only two there are.
-    outputs : sequence of str, default=None
-        Names of the outputs; those given to `fit` by default.
     figure : matplotlib Figure or SubFigure, default=None
         Figure to draw in; a new one of pyplot's by default.
 
@@ -81,7 +79,7 @@ def network_panels(
         "network_panels needs a GPNetworkRegressor; {} is none. Use component_maps or fit_1d.",
     )
     blocks = _blocks(model, X, observed, columns)
-    names = _output_labels(model, outputs, len(blocks["predicted"][1]))
+    names = [f"output {n}" if n.isdigit() else n for n in output_names(model)] or ["y"]
     wide = sum(values.shape[1] for _, values in blocks.values())
     high = max(len(values) for _, values in blocks.values())
     figure = figure_for(figure, 1.7 * wide + 0.6, 1.6 * high + 0.7)
@@ -96,8 +94,15 @@ def network_panels(
         drawings = [(panels[i, q], at, values[i, q], _title(part, names, i, q)) for i, q in cells]
         if part in _KINDS:
             kind, label = _KINDS[part]
-            below: dict[str, Any] = {"location": "bottom", "aspect": 15, **_BAR}
-            draw_group(drawings, colour_scale(values, kind), label, panels.flat, **below)
+            draw_group(
+                drawings,
+                colour_scale(values, kind),
+                label,
+                panels.flat,
+                location="bottom",
+                aspect=15,
+                **_BAR,
+            )
         else:
             for name, drawing in zip(names, drawings, strict=True):
                 rows[name].append(drawing)
@@ -176,11 +181,3 @@ def _by_output(Y: Any) -> np.ndarray:
     """Return outputs as numbers [outputs, 1, places]."""
     values = np.asarray(Y, float)
     return values.reshape(len(values), -1).T[:, None]
-
-
-def _output_labels(model: Any, given: Sequence[str] | None, P: int) -> list[str]:
-    own = [f"output {n}" if n.isdigit() else n for n in output_names(model)] or ["y"]
-    names = own if given is None else list(given)
-    if len(names) != P:
-        raise ValueError(f"outputs names {len(names)} outputs, but the model has {P}.")
-    return names

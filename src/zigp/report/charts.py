@@ -21,11 +21,10 @@ from matplotlib.text import Text
 
 from zigp import plots
 from zigp.estimators.families import LOG_AMOUNTS
-from zigp.plots.canvas import ZERO, Scale
+from zigp.plots.canvas import time_label
 from zigp.plots.checks import draw_pit, draw_reliability
-from zigp.plots.labels import time_label
 from zigp.plots.maps import part_scales
-from zigp.plots.marks import Marks, dot_size, draw_group
+from zigp.plots.marks import ZERO, Marks, Scale, dot_size, draw_group
 from zigp.report.roles import Roles
 from zigp.report.trial import Evaluation, Trial
 

@@ -18,7 +18,7 @@ from zigp.data.grids import as_cells, is_lattice
 from zigp.data.layout import refuse_too_large
 from zigp.diagnostics.scores import distance_from_uniform
 from zigp.estimators.families import resolution_of
-from zigp.plots.labels import value_text
+from zigp.plots.canvas import value_text
 from zigp.report.charts import chosen_rows, draw_charts, draw_maps, map_data
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, evaluate
