@@ -222,8 +222,9 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         if self.latent_noise:
             latent = np.full(check_whole("n_latents", self.n_latents), _FIRST_NOISE)
             likelihood = LatentNoise.of_variances(noise, latent, self.dtype)
-        restarts = check_whole("n_restarts", self.n_restarts)
-        seeds = np.random.default_rng(self.seed_).integers(2**31, size=restarts)
+        seeds = np.random.default_rng(self.seed_).integers(
+            2**31, size=check_whole("n_restarts", self.n_restarts)
+        )
         units = OutputScale(offset, np.where(scale > 0, scale, 1.0), self.y_transform)
         return [self._first_model(X, int(seed), likelihood) for seed in seeds], units
 
