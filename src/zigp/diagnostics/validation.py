@@ -19,6 +19,7 @@ from sklearn.model_selection import (
     KFold,
     PredefinedSplit,
     TimeSeriesSplit,
+    check_cv,
 )
 from sklearn.preprocessing import scale
 from sklearn.utils import _safe_indexing
@@ -362,7 +363,7 @@ def cross_check(
     if isinstance(cv, int):
         cv = KFold(cv, shuffle=True, random_state=0)
     table = []
-    for train, test in cv.split(X, values, groups) if isinstance(cv, BaseCrossValidator) else cv:
+    for train, test in check_cv(cv).split(X, values, groups):
         fitted = clone(model).fit(_safe_indexing(X, train), values[train])
         row = score_table(fitted, _safe_indexing(X, test), values[test], resolution)
         table.append({"train_rows": len(train), "test_rows": len(test)} | row)
