@@ -35,11 +35,8 @@ def test_storms_move():
     """The rain of one hour resembles that of the next more than that of ten hours later."""
     rain = simulate_rain().pivot_table(index=["lat", "lon"], columns="hour", values="rain_mm")
     wet = (rain.fillna(0) > 0).astype(float).to_numpy()
-
-    def overlap(lag: int) -> float:
-        return np.corrcoef(wet[:, :-lag].ravel(), wet[:, lag:].ravel())[0, 1]
-
-    assert overlap(1) > 0.5 > 0.2 > overlap(10)
+    soon, late = (np.corrcoef(wet[:, :-lag].ravel(), wet[:, lag:].ravel())[0, 1] for lag in (1, 10))
+    assert soon > 0.5 > 0.2 > late
 
 
 # -- the paper's data -------------------------------------------------------------------------
@@ -76,11 +73,9 @@ def served(tmp_path):
     folder.mkdir()
     handler = partial(SimpleHTTPRequestHandler, directory=folder)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
+        Thread(target=server.serve_forever).start()
         yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        server.shutdown()  # and wait for it
 
 
 def test_an_original_is_downloaded_once(rain_pickle, served, register, monkeypatch):

@@ -185,11 +185,6 @@ def test_stations_are_known_by_their_coordinates():
     assert list(again.feature_names_in_) == ["hour", "lat", "lon"]
 
 
-def test_questions_about_rows_are_not_answered_for_lattices(fitted):
-    with pytest.raises(ValueError, match="takes rows; use predict_lattice for a lattice"):
-        fitted.prob_on(cube())
-
-
 @pytest.mark.slow
 def test_several_outputs_and_an_exposure():
     data = cube().to_dataset().assign(snow=0.5 * cube(), hours=("time", np.full(12, 2.0)))
@@ -227,16 +222,17 @@ def test_a_hurdle_takes_lattices_too():
 def test_what_cannot_be_predicted_is_named(fitted):
     bare = SparseGPRegressor(steps=2).fit(np.arange(6.0)[:, None], np.arange(6.0))
     taken = cube().assign_coords(quantile=("lon", list("abcd")))
-    for model, target, message in (
+    for ask, target, message in (
+        (fitted.prob_on, cube(), "takes rows; use predict_lattice for a lattice"),
         (
-            fitted,
+            fitted.predict,
             cube().isel(lon=0, drop=True),
             "no coordinate 'lon' along its dimensions time, lat",
         ),
-        (fitted, cube(lons=0), "Dimension 'lon' is empty"),
-        (fitted, taken, "called 'quantile', as are predictions"),
-        (fitted, cube().expand_dims(depth=2), "'depth' has no coordinates, not any of time"),
-        (bare, cube(), "fitted without column names"),
+        (fitted.predict, cube(lons=0), "Dimension 'lon' is empty"),
+        (fitted.predict, taken, "called 'quantile', as are predictions"),
+        (fitted.predict, cube().expand_dims(depth=2), "'depth' has no coordinates, not any of"),
+        (bare.predict, cube(), "fitted without column names"),
     ):
         with pytest.raises(ValueError, match=message):
-            model.predict(target)
+            ask(target)

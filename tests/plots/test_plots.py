@@ -360,11 +360,11 @@ def test_network_panels_show_every_latent_weight_support_and_output(network, cur
     assert shown["cd: predicted"].get_clim() == shown["cd: observed"].get_clim()
     assert sum(shown["cd: weight 1"].get_clim()) == 0
     assert (axes[2, 1].get_xlabel(), axes[0, 0].get_ylabel()) == ("x", "y")
-    wrong, draw = (X, np.zeros((40, 2))), plots.network_panels
+    two = {"observed": (X, np.zeros((40, 2)))}
     assert_refused(
         [
-            (draw, (model, X), {"observed": wrong}, r"shape \(40, 2\), but there are 3"),
-            (draw, curve[:2], {}, "network_panels needs a GPNetworkRegressor"),
+            (plots.network_panels, (model, X), two, r"shape \(40, 2\), but there are 3"),
+            (plots.network_panels, curve[:2], {}, "network_panels needs a GPNetworkRegressor"),
         ]
     )
 
