@@ -3,8 +3,11 @@
 from zigp.estimators.hurdle import HurdleGPRegressor
 from zigp.estimators.network import GPNetworkRegressor
 from zigp.estimators.persistence import load
-from zigp.estimators.sparse import SparseGPClassifier, SparseGPRegressor
-from zigp.estimators.zero_inflated import ZeroInflatedGPRegressor
+from zigp.estimators.sparse import (
+    SparseGPClassifier,
+    SparseGPRegressor,
+    ZeroInflatedGPRegressor,
+)
 
 __all__ = [
     "GPNetworkRegressor",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from zigp.data.columns import is_time, places_among
-from zigp.plots.labels import degrees_of
+from zigp.plots.marks import degrees_of
 
 
 @dataclass(frozen=True)
