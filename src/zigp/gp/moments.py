@@ -1,7 +1,5 @@
 """Means and variances of a function at its inputs."""
 
-from __future__ import annotations
-
 import equinox as eqx
 from jax import Array
 

@@ -6,8 +6,6 @@ a quadrature rule. Positive amounts and counts are mixtures of other distributio
 can have an atom at zero.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from math import prod

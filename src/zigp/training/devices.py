@@ -4,8 +4,6 @@ Arrays carry their placement with them, and XLA adds up over devices what a step
 Nothing else in the package depends on the number of devices.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

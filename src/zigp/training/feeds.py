@@ -4,8 +4,6 @@ A minibatch is a number of places along the longest axis of the inputs: rows, or
 Every pass visits all places in a new order.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field

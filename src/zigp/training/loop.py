@@ -4,8 +4,6 @@ A chunk whose bound is not finite is repeated from its start with ten times the 
 fails too, training stops at the last good parameters.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext, suppress

@@ -1,7 +1,5 @@
 """Settings of training, and the parameters that each of them governs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal

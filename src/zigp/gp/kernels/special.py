@@ -1,7 +1,5 @@
 """Kernels of repetition, of straight lines and of levels."""
 
-from __future__ import annotations
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
