@@ -3,11 +3,8 @@
 from zigp.estimators.hurdle import HurdleGPRegressor
 from zigp.estimators.network import GPNetworkRegressor
 from zigp.estimators.persistence import load
-from zigp.estimators.sparse import (
-    SparseGPClassifier,
-    SparseGPRegressor,
-    ZeroInflatedGPRegressor,
-)
+from zigp.estimators.sparse import SparseGPClassifier, SparseGPRegressor
+from zigp.estimators.zero_inflated import ZeroInflatedGPRegressor
 
 __all__ = [
     "GPNetworkRegressor",
