@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from math import prod
-from typing import Literal, Self
+from typing import Literal
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -58,7 +58,7 @@ class Diagonal(Covariance):
     log_sd: ArrayLike
 
     @classmethod
-    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Self:
+    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Diagonal:
         return cls(np.full(shape, np.log(sd)))
 
     def quadratic(self, projection: Projection) -> Array:
@@ -100,7 +100,7 @@ class Dense(Covariance):
     shape: tuple[int, ...] = eqx.field(static=True)
 
     @classmethod
-    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Self:
+    def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Dense:
         return cls(np.log(sd) * np.eye(prod(shape)), shape)
 
     @property
