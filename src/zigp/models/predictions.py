@@ -56,6 +56,8 @@ class Predictions:
         self.rows = prod(inputs.shape)
         self.dtype = _dtype(model)
         self.marginals = _marginals(model, inputs)
+        for values in jax.tree.leaves(self.marginals):
+            _refuse_nan(values)
 
     def with_open_gate(self) -> Predictions:
         """Return the predictions as if g were far above zero everywhere."""
