@@ -235,7 +235,8 @@ def _is_finite(path: Path) -> bool:
         return True
     table = _READERS[path.suffix](path)
     names = ["prob_on"] if "class" in table else _PREDICTED
-    return all(np.isfinite(np.asarray(table[name])).all() for name in names if name in table)
+    columns = [np.asarray(table[name]) for name in names if name in table]
+    return all(values.dtype.kind in "fiu" and np.isfinite(values).all() for values in columns)
 
 
 def called(case: Callable[[], None]) -> Outcome:
