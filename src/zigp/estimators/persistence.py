@@ -26,6 +26,7 @@ from zigp.models import model, signal
 from zigp.models.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
 from zigp.runtime.atomic import replacing
 from zigp.runtime.digest import digest
+from zigp.runtime.session import entry_point
 from zigp.training import progress
 
 FORMAT = 2
@@ -83,6 +84,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
+@entry_point
 def load(path: str | os.PathLike[str]) -> Any:
     """Load an estimator from a file, ready to predict or, with `warm_start`, to train further.
 

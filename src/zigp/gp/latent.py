@@ -306,7 +306,9 @@ class LatentGP(eqx.Module):
         """Return this latent with the covariance of q that its sites and hyperparameters give."""
         if not isinstance(self.q_cov, Markov):
             return self
-        return dataclasses.replace(self, q_cov=jax.tree.map(np.asarray, self._refreshed()))
+        # Of the compact form, so that a model that was saved and loaded has the same bits.
+        found = self.compact()._refreshed()
+        return dataclasses.replace(self, q_cov=jax.tree.map(np.asarray, found))
 
     @eqx.filter_jit
     def _refreshed(self) -> Markov:
