@@ -19,6 +19,7 @@ from jax import Array
 from jax.scipy.special import gammainc
 
 from zigp.gp.kernels import Kernel, Matern12, Matern32
+from zigp.math.linalg import inverse_and_logdet
 
 ORDERS: dict[type[Kernel], int] = {Matern12: 1, Matern32: 2}  # sizes of the state
 
@@ -111,9 +112,7 @@ def filtered(chain: Chain, gram: Array) -> Filtered:
 
     def eliminate(rest: Array, at: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
         block, gram, after = at
-        root = jnp.linalg.cholesky(whole(block, gram) - rest)
-        inverse = jax.scipy.linalg.cho_solve((root, True), jnp.eye(d * s, dtype=gram.dtype))
-        logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(root)))
+        inverse, logdet = inverse_and_logdet(whole(block, gram) - rest)
         return _sandwich(after, inverse), (inverse, logdet)
 
     last = jnp.zeros_like(own[:1])
