@@ -11,6 +11,8 @@ of single times is found by one pass in either direction, in time linear in thei
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
 import jax
@@ -125,10 +127,15 @@ def filtered(chain: Chain, gram: Array) -> Filtered:
 
 def _sandwich(after: Array, inverse: Array) -> Array:
     """Oᵀ F⁻¹ O with O = after ⊗ I."""
-    d = len(after)
-    s = len(inverse) // d
-    blocks = inverse.reshape(d, s, d, s)
-    return jnp.einsum("ca,csbt,bd->asdt", after, blocks, after).reshape(d * s, d * s)
+    return _times(_times(inverse, after).T, after).T
+
+
+def _times(M: Array, block: Array) -> Array:
+    """M (block ⊗ I), as sums of the columns of M: an Einstein sum would copy them first."""
+    d = len(block)
+    columns = jnp.split(M, d, axis=1)
+    mixed = [reduce(add, (columns[c] * block[c, a] for c in range(d))) for a in range(d)]
+    return jnp.concatenate(mixed, axis=1)
 
 
 def solve(filtered: Filtered, b: Array) -> Array:
@@ -203,7 +210,7 @@ def smoothed(filtered: Filtered) -> Smoothed:
 
     def back(later: Array, at: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
         inverse, after = at
-        gain = jnp.einsum("rcs,ca->ras", inverse.reshape(-1, d, s), after).reshape(d * s, d * s)
+        gain = _times(inverse, after)
         cross = gain @ later
         cov = inverse + cross @ gain.T
         return cov, (cov[:s, :s], trace(cov), -trace(cross))
