@@ -22,7 +22,7 @@ from safetensors.numpy import save as written_tensors
 
 from zigp.data import columns, layout
 from zigp.gp import coupling, covariances, inducing, kernels, latent, markov
-from zigp.models import model, signal
+from zigp.models import mixing, model, signal
 from zigp.models.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
 from zigp.runtime.atomic import replacing
 from zigp.runtime.digest import digest
@@ -49,8 +49,8 @@ _FAULTS = (
     RecursionError,
 )
 _HOLDING_DATA = (
-    *(columns, coupling, covariances, inducing, kernels, latent, layout, markov, model, progress),
-    signal,
+    *(columns, coupling, covariances, inducing, kernels, latent, layout, markov, mixing, model),
+    *(progress, signal),
     *(bernoulli, counts, gated, gaussian, hurdles, latent_noise),
 )
 _CLASSES: dict[str, type] = {

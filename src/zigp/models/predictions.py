@@ -329,6 +329,8 @@ def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> 
     values: dict[str, Array] = {}
     for joint in model.joints():
         values |= joint.draw(by_name, at, n)
+    if model.mixing is not None:
+        values = model.mixing.values(values)
     if model.exposure is not None:
         sure = Moments(values["f"], jnp.zeros_like(values["f"]))
         values["f"] = model.likelihood.with_exposure(sure, at.exposures(model.exposure)).mean

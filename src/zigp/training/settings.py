@@ -161,6 +161,9 @@ def _group_and_names(path: tuple[Any, ...]) -> tuple[str | None, set[str]]:
         return (None, set()) if keys[-1] == "floor" else ("noise", {"noise"})
     if keys[0] == "couplings":
         return "variational", {"q", f"{keys[1]}.q"}
+    if keys[0] == "mixing":
+        means = {"f_mean": "f.prior_mean", "g_mean": "g.prior_mean"}
+        return "kernel", {"prior_mean", means[keys[1]]} if keys[1] in means else {"coupling"}
     if keys[2] not in _FIELDS:  # the jitter is not a parameter
         return None, set()
     group, name = _FIELDS[keys[2]]
@@ -186,6 +189,8 @@ def learning_rates(model: Model, settings: TrainingSettings) -> Model:
     def rate(path: tuple[Any, ...], leaf: Array) -> Array:
         group, names = _group_and_names(path)
         free = group is not None and not names & set(settings.fixed)
+        if model.mixing is not None and _keys(path)[2:] == ["prior_mean"]:  # those of the mixing
+            free = False
         return jnp.asarray(rates[group] if free and group else 0.0, leaf.dtype)
 
     chosen = learned(model, latents_with_natural_steps(model, settings))
