@@ -109,7 +109,6 @@ def in_process(words: Sequence[str], folder: Path, *, seconds: int = _SECONDS) -
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("always")
-        warnings.showwarning = _show_warning
         code, limit = _ended(cli.main, seconds)
     texts = (stream.buffer.getvalue().decode("utf-8", "replace") for stream in streams)
     return Answer(code, *texts, limit)
@@ -127,11 +126,6 @@ def _ended(main: Callable[[], None], seconds: int) -> tuple[int, str]:
     except LimitError as error:
         return 124, str(error)
     return 0, ""
-
-
-def _show_warning(message: Warning, *where) -> None:
-    """Print a warning as Python does, also where pytest would collect it."""
-    sys.stderr.write(warnings.formatwarning(message, *where[:3]))
 
 
 def _home(folder: Path) -> dict[str, str]:

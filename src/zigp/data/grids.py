@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from zigp.data.columns import column_kind
-from zigp.data.names import places_among
+from zigp.data.columns import column_kind, places_among
 
 # Names of predictions and of their own axes, and of the cells to predict.
 _RESERVED = {"mean", "sd", "prob_on", "prob_below", "quantiles", "quantile", "output", "_"}

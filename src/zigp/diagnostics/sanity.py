@@ -44,13 +44,12 @@ def findings(
         for name, whole in model.untied().items()
         for place, gp in whole.members()
     }
-    gates = {name: gp for name, gp in latents.items() if name[0] in _GATES}
     return [
         *([f"Training failed. {failure}"] if failure else _training(bounds)),
         *_jitter(model, retried),
         *_outliers(reach),
         *(said for name, gp in latents.items() for said in _latent(name, gp, names)),
-        *(said for name, gp in gates.items() for said in _gate(name, gp)),
+        *(said for name, gp in latents.items() if name[0] in _GATES for said in _gate(name, gp)),
         *_noise(model),
     ]
 

@@ -57,7 +57,9 @@ _CLASSES: dict[str, type] = {
     f"{module.__name__.removeprefix('zigp.')}.{name}": value
     for module in _HOLDING_DATA
     for name, value in vars(module).items()
-    if isinstance(value, type) and is_dataclass(value) and value.__module__ == module.__name__
+    if isinstance(value, type)
+    and is_dataclass(value)
+    and value.__module__.startswith(module.__name__)
 }
 _NAMES = {cls: name for name, cls in _CLASSES.items()}
 ESTIMATORS: dict[str, type] = {}  # that files may hold

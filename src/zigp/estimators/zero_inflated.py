@@ -131,19 +131,21 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
         if self.resolution is not None and not self.resolution > 0:
             raise ValueError(f"resolution must be positive, not {self.resolution!r}.")
         self.likelihood_ = chosen_family(self.likelihood, y)
-        start = start_of(self.likelihood_, y, weight, exposure, self.resolution, self.dtype)
+        likelihood, scale, f_mean = start_of(
+            self.likelihood_, y, weight, exposure, self.resolution, self.dtype
+        )
         f, mixing = self._latent(X), None
         if self.coupling == "prior":
-            mixing = Mixing.of(*_FIRST_MIXING, start.f_mean, 0.0, self.dtype)
+            mixing = Mixing.of(*_FIRST_MIXING, f_mean, 0.0, self.dtype)
         else:
-            mean = np.asarray(start.f_mean, self.dtype)
+            mean = np.asarray(f_mean, self.dtype)
             f = eqx.tree_at(lambda gp: gp.prior_mean, f, mean)
         g = self._latent(X, self.gate_kernel, self.gate_inputs, variance=FIRST_GATE_VARIANCE)
-        coupled = self.coupled and not isinstance(start.likelihood, Hurdle)
+        coupled = self.coupled and not isinstance(likelihood, Hurdle)
         model = zero_inflated_gp(
-            f, g, start.likelihood, self.layout_.exposure, coupled=coupled, mixing=mixing
+            f, g, likelihood, self.layout_.exposure, coupled=coupled, mixing=mixing
         )
-        return [model], OutputScale(scale=start.scale)
+        return [model], OutputScale(scale=scale)
 
     def _refuse_unsuited(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         super()._refuse_unsuited(X, y, weight)

@@ -76,7 +76,7 @@ def _isotopic(
         _add_restarts(
             record,
             model,
-            (train[PLACE], train[METALS]),
+            (train[PLACE], train[METALS].set_axis(NAMES, axis=1)),
             lambda one: one.predict(test[PLACE], return_std=True),
             test[METALS],
             model=name,
@@ -124,8 +124,16 @@ def _add_restarts(
             one = copy.copy(network)
             one.model_ = fit.model
             mean, sd = ask(one)
-            bound = one.elbo(*data)
-            _add(record, truth, mean, sd, restart=restart, elbo=bound, seconds=seconds, **keys)
+            _add(
+                record,
+                truth,
+                mean,
+                sd,
+                restart=restart,
+                elbo=one.elbo(*data),
+                seconds=seconds,
+                **keys,
+            )
     say(f"jura: {' '.join(keys.values())}, {len(network.restarts_)} restarts ({seconds:.0f} s)")
 
 
@@ -172,7 +180,6 @@ def _network_figure(model: GPNetworkRegressor, train: pd.DataFrame) -> Figure:
         model,
         pd.DataFrame(grid, columns=PLACE),
         observed=(train[PLACE], train[METALS]),
-        outputs=NAMES,
         figure=figure,
     )
     for ax in axes.flat:

@@ -5,8 +5,6 @@ configuration of its own. First derivatives are closed forms, never taken throug
 quadrature rule that the value happens to use.
 """
 
-from __future__ import annotations
-
 from functools import wraps
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The bound on the log evidence, one function for every model, and priors on hyperparameters."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 

@@ -10,8 +10,6 @@ the likelihood: the slopes after the last step give their gradient without anoth
 data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The interface of likelihoods."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

@@ -1,9 +1,8 @@
 """Counts with more zeros than a Poisson or negative binomial distribution has."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -82,9 +81,7 @@ class ZeroInflatedNegativeBinomial(ZeroInflatedCounts):
     log_dispersion: ArrayLike
 
     @classmethod
-    def of_dispersion(
-        cls, dispersion: ArrayLike, dtype: str = "float64"
-    ) -> ZeroInflatedNegativeBinomial:
+    def of_dispersion(cls, dispersion: ArrayLike, dtype: str = "float64") -> Self:
         return cls(np.log(np.asarray(dispersion, dtype)))
 
     @property

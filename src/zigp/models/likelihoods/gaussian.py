@@ -1,9 +1,7 @@
 """Gaussian noise of one variance, as in the paper."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +40,7 @@ class Gaussian(Amounts):
     excess: ArrayLike  # log(σ² − floor)
 
     @classmethod
-    def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> Gaussian:
+    def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> Self:
         """Return noise of the given variance, which must be above the floor."""
         return cls(above_floor(noise, dtype))
 
