@@ -1,5 +1,7 @@
 """Projection of inputs onto inducing variables: A = L⁻¹ K(Z, X), with L Lᵀ = K(Z, Z)."""
 
+from __future__ import annotations
+
 from functools import reduce
 from math import prod
 

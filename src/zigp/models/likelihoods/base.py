@@ -1,5 +1,7 @@
 """The interface of likelihoods."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache

@@ -1,8 +1,9 @@
 """Counts with more zeros than a Poisson or negative binomial distribution has."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -81,7 +82,9 @@ class ZeroInflatedNegativeBinomial(ZeroInflatedCounts):
     log_dispersion: ArrayLike
 
     @classmethod
-    def of_dispersion(cls, dispersion: ArrayLike, dtype: str = "float64") -> Self:
+    def of_dispersion(
+        cls, dispersion: ArrayLike, dtype: str = "float64"
+    ) -> ZeroInflatedNegativeBinomial:
         return cls(np.log(np.asarray(dispersion, dtype)))
 
     @property

@@ -1,7 +1,9 @@
 """Noise that grows with the gate: small where the signal is off, large where it is on."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -44,7 +46,7 @@ class Gated(Amounts):
     @classmethod
     def of_variances(
         cls, off: ArrayLike, on: ArrayLike, floor: float, dtype: str = "float64"
-    ) -> Self:
+    ) -> Gated:
         """Return noise of the given variances, which must be above their floors."""
         off_excess = np.log(np.asarray(off, dtype) - floor)
         return cls(off_excess, above_floor(on, dtype), np.asarray(floor, dtype))

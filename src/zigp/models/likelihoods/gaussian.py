@@ -1,7 +1,9 @@
 """Gaussian noise of one variance, as in the paper."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -40,7 +42,7 @@ class Gaussian(Amounts):
     excess: ArrayLike  # log(σ² − floor)
 
     @classmethod
-    def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> Self:
+    def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> Gaussian:
         """Return noise of the given variance, which must be above the floor."""
         return cls(above_floor(noise, dtype))
 

@@ -1,7 +1,8 @@
 """Exact zeros with a probability of their own, and positive amounts otherwise."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +47,7 @@ class HurdleLognormal(Hurdle):
     excess: ArrayLike  # log(σ² − floor)
 
     @classmethod
-    def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> Self:
+    def of_variance(cls, noise: ArrayLike, dtype: str = "float64") -> HurdleLognormal:
         return cls(above_floor(noise, dtype))
 
     @property
@@ -77,7 +78,7 @@ class HurdleGamma(Hurdle):
     log_shape: ArrayLike
 
     @classmethod
-    def of_shape(cls, shape: ArrayLike, dtype: str = "float64") -> Self:
+    def of_shape(cls, shape: ArrayLike, dtype: str = "float64") -> HurdleGamma:
         return cls(np.log(np.asarray(shape, dtype)))
 
     @property

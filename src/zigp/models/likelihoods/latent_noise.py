@@ -1,8 +1,9 @@
 """Networks with noise on their latents at every site, and their conditional distributions."""
 
+from __future__ import annotations
+
 from functools import reduce
 from operator import mul
-from typing import Self
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +30,9 @@ class LatentNoise(Gaussian):
     log_latent: ArrayLike  # log s, one for each q
 
     @classmethod
-    def of_variances(cls, noise: ArrayLike, latent: ArrayLike, dtype: str = "float64") -> Self:
+    def of_variances(
+        cls, noise: ArrayLike, latent: ArrayLike, dtype: str = "float64"
+    ) -> LatentNoise:
         return cls(above_floor(noise, dtype), np.log(np.asarray(latent, dtype)))
 
     def local(self) -> dict[str, Array]:
