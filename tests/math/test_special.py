@@ -9,7 +9,6 @@ import numpy as np
 import oracles
 import pytest
 from scipy.special import log_ndtr, ndtr
-from scipy.special import owens_t as scipy_owens_t
 from scipy.stats import norm
 
 from zigp import special
@@ -118,50 +117,6 @@ def test_a_certain_gate_has_no_variance():
     got = probit_moments(0.7, 0.0)
     assert got.mean == pytest.approx(ndtr(0.7), rel=1e-15)
     assert got.var == 0.0
-
-
-def test_owens_t_matches_scipy_on_100_000_points():
-    rng, half = np.random.default_rng(1), 50_000
-    usual = rng.uniform(-8, 8, half), rng.normal(scale=3, size=half)
-    # Arguments of every order of magnitude.
-    wide = rng.normal(size=(2, half)) * 10 ** rng.uniform(-8, [[1.0], [8.0]], (2, half))
-    h, a = np.concatenate([usual, wide], axis=1)
-    np.testing.assert_allclose(owens_t(h, a), scipy_owens_t(h, a), rtol=1e-12, atol=1e-17)
-
-
-def test_owens_t_at_the_edges():
-    assert owens_t(0.0, 1.0) == pytest.approx(0.125, rel=1e-15)
-    assert owens_t(1.3, 0.0) == 0.0
-    assert owens_t(1.3, np.inf) == pytest.approx(ndtr(-1.3) / 2, rel=1e-14)
-    assert owens_t(0.0, -np.inf) == pytest.approx(-0.25, rel=1e-14)
-    for h, a in [(50.0, 0.5), (1e200, 1.0), (-1e200, 1e200), (60.0, np.inf)]:
-        assert owens_t(h, a) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("h", "a"), [(12.0, 0.3), (20.0, 1.0), (-30.0, 0.5), (15.0, 1e-3), (0.5, 40.0)]
-)
-def test_owens_t_is_accurate_where_it_is_tiny(h, a):
-    assert relative(owens_t(h, a), oracles.owens_t(h, a)) < 1e-12
-
-
-def test_owens_t_is_accurate_in_single_precision():
-    rng = np.random.default_rng(2)
-    h = rng.uniform(-6, 6, 2_000).astype(np.float32)
-    a = rng.normal(scale=3, size=2_000).astype(np.float32)
-    exact = scipy_owens_t(h.astype(float), a.astype(float))
-    got = owens_t(h, a)
-    assert got.dtype == jnp.float32
-    np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-8)
-
-
-@pytest.mark.parametrize(("h", "a"), [(0.8, 1.7), (-1.3, 0.4), (2.0, -0.7), (0.3, -3.0)])
-def test_derivatives_of_owens_t_match_differences(h, a):
-    step = 1e-6
-    got = jax.grad(owens_t, argnums=(0, 1))(h, a)
-    by_h = (scipy_owens_t(h + step, a) - scipy_owens_t(h - step, a)) / (2 * step)
-    by_a = (scipy_owens_t(h, a + step) - scipy_owens_t(h, a - step)) / (2 * step)
-    np.testing.assert_allclose(got, (by_h, by_a), rtol=1e-7)
 
 
 def log_probit_by_sum(mean: float, var: float) -> float:

@@ -127,7 +127,13 @@ def _load(
     """Read a table by one of its names in the folder, or its original from there or a download."""
     folder = data_dir or os.environ.get("ZIGP_DATA")
     if folder is None:
-        return read(_fetched(original))
+        try:
+            return read(Path(ORIGINALS.fetch(original)))
+        except OSError as error:
+            raise ConnectionError(
+                f"{original} could not be downloaded from {ORIGINALS.get_url(original)}. Fetch it "
+                "by other means into a folder, and give that as the data folder."
+            ) from error
     for name in names:
         if (path := Path(folder) / name).is_file():
             table = pd.read_csv(path)
@@ -146,17 +152,6 @@ def _load(
         f"{folder} holds none of {', '.join((*names, original))}. Choose another data folder, "
         f"or none at all to download {original}."
     )
-
-
-def _fetched(original: str) -> Path:
-    """Return the path of an original in the user's cache, downloaded if necessary."""
-    try:
-        return Path(ORIGINALS.fetch(original))
-    except OSError as error:
-        raise ConnectionError(
-            f"{original} could not be downloaded from {ORIGINALS.get_url(original)}. Fetch it by "
-            "other means into a folder, and give that as the data folder."
-        ) from error
 
 
 _ARRAYS = (

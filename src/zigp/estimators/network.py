@@ -232,6 +232,12 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         Q, P = check_whole("n_latents", self.n_latents), self.n_outputs_
         rng = np.random.default_rng(seed)
         separate = self.inducing == "separate"
+        # Among D inputs the nearest of ten points is √(D/2) times as far as among two, since
+        # distances grow so, times 10^(½ − 1/D) from three inputs on, where neighbours are hardly
+        # nearer than others. If no inducing input is within reach of the rows, a network explains
+        # them as noise and stays at that.
+        D = len(self._columns())
+        farther = float(np.sqrt(D / 2.0) * 10.0 ** max(0.5 - 1.0 / D, 0.0))
 
         def make(name: str, kernel: KernelSpec | None, shape: tuple[int, ...]) -> LatentGP:
             count = int(np.prod(shape))
@@ -241,7 +247,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
                     kernel,
                     seed=int(rng.integers(2**31)),
                     at_random=separate,
-                    reach=_FIRST_REACH[name] * _farther(len(self._columns())),
+                    reach=_FIRST_REACH[name] * farther,
                     q_sd=_FIRST_SPREAD,
                 )
                 for _ in range(count if separate else 1)
@@ -400,13 +406,3 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             contributions=terms,
             n_effective=size.sum(axis=1) ** 2 / (size**2).sum(axis=1),
         )
-
-
-def _farther(D: int) -> float:
-    """Return how much farther the nearest of ten points is among D inputs than among two.
-
-    It is √(D/2), since distances grow so, times 10^(½ − 1/D) from three inputs on, where neighbours
-    are hardly nearer than others. If no inducing input is within reach of the rows, a network
-    explains them as noise and stays at that.
-    """
-    return float(np.sqrt(D / 2.0) * 10.0 ** max(0.5 - 1.0 / D, 0.0))

@@ -57,6 +57,8 @@ class Predictions:
         self.dtype = _dtype(model)
         inputs = jax.tree.map(lambda values: np.asarray(values, self.dtype), inputs)
         self.marginals = _marginals(model.extended(inputs), inputs)
+        for values in jax.tree.leaves(self.marginals):
+            _refuse_nan(values)
 
     def with_open_gate(self) -> Predictions:
         """Return the predictions as if g were far above zero everywhere."""

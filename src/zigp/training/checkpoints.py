@@ -160,11 +160,6 @@ class Checkpoints:
         )
         return f"its checkpoint could not be written ({os.strerror(error.errno or 0)}), {before}"
 
-    def how_to_resume(self) -> str:
-        """Return the advice after an interruption, or nothing if there is no checkpoint."""
-        advice = f"Fit again with resume=True to go on from what is kept in {self.folder}."
-        return advice if self.paths() else ""
-
     def restore(self, like: Any, fingerprint: str) -> tuple[Any, dict[str, Any]] | None:
         """Return the state and record of the newest checkpoint that is not damaged, if any.
 

@@ -126,7 +126,11 @@ class Training:
                         self._save(self.checkpoints)
                     except OSError as error:  # the model is returned all the same
                         reason += f"; {self.checkpoints.not_written(error)}"
-                    advice = self.checkpoints.how_to_resume()
+                    if self.checkpoints.paths():
+                        advice = (
+                            "Fit again with resume=True to go on from what is kept in "
+                            f"{self.checkpoints.folder}."
+                        )
                 raise InterruptedFitError(reason, self._fits(reason, shift), advice) from stop
             finally:
                 self.feed.close()
