@@ -102,7 +102,7 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
         "'gaussian', 'gated', 'zip' and 'zinb', whose observations do not tell which of the two is "
         "small; hurdles have independent posteriors. On a lattice with a 'full' posterior they are "
         "independent as well.",
-        default=True,
+        default=False,
         option=Option(help="Let gate and amount depend on each other in the posterior."),
     )
     coupling: str = parameter(
