@@ -15,7 +15,7 @@ from zigp.gp.batch import Lattice, Rows
 from zigp.gp.coupling import Coupling, coupling_of
 from zigp.gp.joint import Joint
 from zigp.gp.latent import LatentGP
-from zigp.gp.markov import Markov
+from zigp.gp.markov import ChainedGP
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection
 from zigp.models.likelihoods import Bernoulli, Likelihood
@@ -73,7 +73,7 @@ class Model(eqx.Module):
     @property
     def chained(self) -> bool:
         """True if q is a chain of blocks for one of the latents."""
-        return any(isinstance(gp.q_cov, Markov) for gp in self.latents.values())
+        return any(isinstance(gp, ChainedGP) for gp in self.latents.values())
 
     def extended(self, at: Rows | Lattice) -> Model:
         """Return the model with states at every time of these inputs, for chained latents."""
