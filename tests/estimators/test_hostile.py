@@ -246,7 +246,7 @@ REPORTED = {
     "a seed that is no number": ("toml", "seed = nan", EVALUATE, 2, "--seed"),
     "a lattice without places": (
         "nc", cube().isel(x=slice(0)),
-        "predict ready.zigp data.nc --out p.nc", 1, "Dimension 'x' of data.nc is empty",
+        "predict ready.zigp data.nc --out p.nc", 1, "Dimension 'x' is empty: it has no places",
     ),
     "times before all years": (
         "parquet", _RAIN, "evaluate data.parquet --target rain_mm", 1,

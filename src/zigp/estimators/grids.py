@@ -72,7 +72,10 @@ def _grid(model: Any, target: xr.DataArray | xr.Dataset) -> tuple[xr.Dataset, li
         target = target.set_coords([name for name in names if name in target.data_vars])
         main = max(target.data_vars.values(), key=lambda array: array.ndim, default=target)
         along = {dim for name in names if name in target.coords for dim in target[name].dims}
-        dims = [dim for dim in dict.fromkeys([*main.dims, *target.dims]) if dim in along]
+        # If no dimension has a coordinate of the model, all are refused by name later.
+        dims = [d for d in dict.fromkeys([*main.dims, *target.dims]) if d in along] or list(
+            main.dims
+        )
     single = [name for name in names if name in target.coords and target[name].ndim == 0]
     # Coordinates are small and often in chunks of their own: they are read now.
     coords = {
