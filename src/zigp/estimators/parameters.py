@@ -205,16 +205,14 @@ class GPSettings(BaseEstimator):
         scope="training",
     )
     posterior: str = parameter(
-        "Form of the posterior distribution of the inducing values. 'full' is a Gaussian with any "
-        "covariance, for up to 2,000 inducing points, or for a lattice with an inducing point at "
-        "every coordinate of a column with a 'matern12' or 'matern32' kernel, such as time. "
-        "'diagonal' has independent values in a whitened space. 'auto' is 'full' for up to 400 "
-        "inducing points and 'diagonal' for more.",
+        "Posterior distribution of the inducing values. 'full' is a Gaussian with any covariance, "
+        "for up to 2,000 inducing points, or for a lattice with one at every coordinate of a "
+        "column with a 'matern12' or 'matern32' kernel, such as time. 'diagonal' has independent "
+        "values in a whitened space. 'auto' is 'full' for up to 400 inducing points.",
         default="auto",
         choices=("auto", "diagonal", "full"),
         option=Option(
-            help="Posterior of the inducing values: full (any Gaussian) or diagonal (cheaper); "
-            "auto is full for up to 400 inducing points."
+            help="Posterior of the inducing values: full (any Gaussian) or diagonal (cheaper)."
         ),
     )
     steps: int | None = parameter(
