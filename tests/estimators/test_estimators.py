@@ -264,7 +264,7 @@ def test_models_that_are_not_fitted_or_failed_to_fit_answer_nothing():
     ("settings", "message"),
     [
         ({"kernel": "rbf"}, "There is no kernel 'rbf'. Choose from squared_exponential"),
-        ({"covariance": "full"}, "covariance must be 'auto'"),
+        ({"posterior": "dense"}, "posterior must be 'auto'"),
         ({"dtype": "float16"}, "dtype must be 'float32' or 'float64'"),
         ({"n_inducing": 0}, "n_inducing must be a whole number of at least 1, not 0"),
         ({"n_inducing": np.inf}, "n_inducing must be a whole number of at least 1, not inf"),
@@ -359,7 +359,7 @@ import numpy as np
 from zigp import ZeroInflatedGPRegressor
 rng = np.random.default_rng(0)
 X, y = rng.normal(size=(1500, 2)), np.maximum(rng.normal(size=1500), 0)
-model = ZeroInflatedGPRegressor(steps=1, n_inducing=1000, covariance="diagonal").fit(X, y)
+model = ZeroInflatedGPRegressor(steps=1, n_inducing=1000, posterior="diagonal").fit(X, y)
 mean = model.predict(np.resize(X, (1_000_000, 2)))
 assert mean.shape == (1_000_000,) and np.isfinite(mean).all()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)

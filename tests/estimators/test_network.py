@@ -136,7 +136,7 @@ def test_a_transform_keeps_quantiles_and_bounds_consistent():
     "settings",
     [
         {"inducing": "one", "sparse_latents": True, "batch_size": 40},
-        {"covariance": "diagonal", "dtype": "float32"},
+        {"posterior": "diagonal", "dtype": "float32"},
         {"weight_kernel": "matern52", "gate_kernel": "matern32"},
         {"lengthscale_prior": None},
     ],

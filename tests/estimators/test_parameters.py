@@ -98,8 +98,8 @@ def test_a_choice_that_there_is_not_is_named_by_every_estimator(toy):
     for cls in persistence.ESTIMATORS.values():
         for one in fields(cls):
             if one.metadata["choices"]:
-                with pytest.raises(ValueError, match=f"{one.name} must be .* or .*, not 'none'"):
-                    cls(**{one.name: "none"}).fit(X, Y)
+                with pytest.raises(ValueError, match=f"{one.name} must be .* or .*, not 'neither'"):
+                    cls(**{one.name: "neither"}).fit(X, Y)
 
 
 def test_defaults_on_the_command_line_are_those_of_python():

@@ -18,6 +18,7 @@ log_normal_cdf = jax.jit(special.log_normal_cdf)
 log_probit_mean = jax.jit(special.log_probit_mean)
 normal_cdf = jax.jit(special.normal_cdf)
 normal_pdf = jax.jit(special.normal_pdf)
+gated_moments = jax.jit(special.gated_moments)
 probit_moments = jax.jit(special.probit_moments)
 first_derivatives = jax.jit(jax.jacobian(lambda x: jnp.stack(probit_moments(x[0], x[1]))))
 second_derivatives = jax.jit(jax.jacobian(first_derivatives))
@@ -163,3 +164,28 @@ def test_second_derivatives_of_the_mean_of_log_probit_are_refused_not_wrong(agai
         for second in range(2):
             with pytest.raises(NotImplementedError, match="first derivatives only"):
                 again(jax.grad(log_probit_mean, first), second)(0.3, 1.0)
+
+
+def test_gated_moments_match_quadrature_over_g():
+    """Given g, f is N(m + (g − μ) c/s, v − c²/s)."""
+    rng = np.random.default_rng(5)
+    x, weight = np.polynomial.hermite_e.hermegauss(180)
+    weight /= weight.sum()
+    for _ in range(20):
+        m, mu = 1.5 * rng.normal(size=2)
+        half = rng.uniform(0.2, 1.5) * rng.normal(size=(2, 2))
+        (v, c), (_, s) = half @ half.T
+        gate, given = ndtr(mu + np.sqrt(s) * x), m + c / np.sqrt(s) * x
+        mean = weight @ (gate * given)
+        square = weight @ (gate**2 * (given**2 + v - c * c / s))
+        got = gated_moments(*map(jnp.asarray, (m, v, mu, s, c)))
+        np.testing.assert_allclose(got, (mean, square - mean**2), rtol=1e-9, atol=1e-12)
+
+
+def test_gated_moments_of_independent_functions_are_those_of_a_product():
+    m, v, mu, s = 0.7, 0.4, -0.3, 1.2
+    gate = special.ProbitMoments(*map(float, probit_moments(mu, s)))
+    mean, var = map(float, gated_moments(*map(jnp.asarray, (m, v, mu, s, 0.0))))
+    assert mean == pytest.approx(m * gate.mean, rel=1e-14)
+    want = m**2 * gate.var + gate.mean**2 * v + gate.var * v
+    assert var == pytest.approx(want, rel=1e-13)

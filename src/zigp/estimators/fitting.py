@@ -39,6 +39,7 @@ from zigp.training.devices import Devices, available
 from zigp.training.progress import progress_bar
 
 Training = Mapping[str, tuple[int, float]]
+_CHAIN_TRAINING = (80, 0.08)  # steps and learning rate where q is a chain of blocks
 
 # Larger lattices are looked at in slabs.
 _MOST_CELLS, _CELLS_IN_A_STEP = 1_000_000, 250_000
@@ -120,7 +121,8 @@ class SparseGP(Prepared):
         data = as_batch(inputs, values, weights, self.layout_, self.dtype)
         self.on_lattice_ = isinstance(data.at, Lattice)
         cells = prod(data.at.shape) if self.on_lattice_ else 0
-        settings = self._settings(cells, first[0].likelihood.early_pace)
+        first = [model.extended(data.at).placed(data.at) for model in first]
+        settings = self._settings(cells, first[0])
         shape = f" on a lattice of {' × '.join(map(str, data.at.shape))}" * self.on_lattice_
         self._train(first, data, settings, shift, self._title() + shape)
         return self
@@ -169,7 +171,7 @@ class SparseGP(Prepared):
         self.n_rows_ = round(stream.rows * float(np.mean(observed)))
         feed = self._feed(stream, stream.digest(inputs.X, values))
         self.on_lattice_ = False
-        settings = self._settings(0, first[0].likelihood.early_pace)
+        settings = self._settings(0, first[0])
         steps = self.steps or max(round(passes * feed.steps_per_pass), 1)
         settings = replace(settings, steps=steps, chunk=feed.steps, tol=0.0, batch_size=None)
         shift *= self.n_rows_ / len(y)
@@ -243,19 +245,38 @@ class SparseGP(Prepared):
         if checkpoints is not None:
             checkpoints.clear()
 
-    def _settings(self, cells: int, early_pace: float) -> TrainingSettings:
+    def _refuse_for_chains(self, learn_inducing: bool, *, stream: bool) -> None:
+        """Raise an error for settings that a full posterior on a lattice rules out."""
+        wrong = {
+            "fit_stream": stream,
+            "method='adam'": self.method == "adam",
+            "batch_size": self.batch_size is not None,
+            "learn_inducing=True": learn_inducing,
+            "devices='data'": self._devices() is not None,
+        }
+        if named := [name for name, given in wrong.items() if given]:
+            raise ValueError(
+                "posterior='full' on a lattice takes natural-gradient steps on all data at once, "
+                f"with fixed inducing points, on one device: leave out {' and '.join(named)}, or "
+                "use posterior='diagonal'."
+            )
+
+    def _settings(self, cells: int, first: Model) -> TrainingSettings:
         """Return the settings of training, with the defaults for the data and the method."""
         one_group = len(self.layout_.groups) == 1
         learn = one_group if self.learn_inducing is None else self.learn_inducing
         fixed = [*listed(self.fixed), *self._always_fixed, *([] if learn else ["inducing"])]
         method = cast("Method", self._default_method if self.method == "auto" else self.method)
         steps, rate = (self._training if one_group else self._lattice_training)[method]
+        if first.chained:
+            method, (steps, rate) = "natural", _CHAIN_TRAINING
+            self._refuse_for_chains(learn, stream=not cells)
         in_slabs = self.batch_size is None and cells > _MOST_CELLS
         return TrainingSettings(
             steps=steps if self.steps is None else self.steps,
             method=method,
             learning_rate=rate if self.learning_rate is None else self.learning_rate,
-            noise_pace=1.0 if one_group else early_pace,
+            noise_pace=1.0 if one_group else first.likelihood.early_pace,
             schedule=self.schedule,
             batch_size=_CELLS_IN_A_STEP if in_slabs else self.batch_size,
             fixed=tuple(map(str, fixed)),
@@ -313,7 +334,7 @@ class SparseGP(Prepared):
             raise FloatingPointError(best.stopped)
         if best.failed:
             warnings.warn(best.stopped, ConvergenceWarning, stacklevel=4)
-        self.model_, self.bounds_, self.times_ = best.model, best.bounds, best.times
+        self.model_, self.bounds_, self.times_ = best.model.refreshed(), best.bounds, best.times
         self.seconds_, self.stopped_, self.retried_ = best.seconds, best.stopped, best.retried
         self.failed_ = best.failed
         self.n_iter_, self.fitted_with_ = len(best.bounds), made

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import prod
 from operator import mul
-from typing import cast
+from typing import Literal
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from zigp.gp.kernels import (
     Stationary,
 )
 from zigp.gp.latent import LatentGP
+from zigp.gp.markov import ChainedGP, time_axis
 from zigp.training import check_whole
 
 KERNELS: dict[str, type[Stationary] | type[Linear]] = {
@@ -35,6 +36,8 @@ Sizes = int | Sequence[int] | Mapping[str, int]
 KernelSpec = str | Kernel | Sequence[str | Kernel] | Mapping[str, str | Kernel]
 
 _MOST_DENSE = 400  # inducing variables of a q with a full covariance by default
+_MOST_DENSE_ASKED = 2000  # and if that is asked for
+_WIDEST_CHAIN = 300  # inducing points for each coordinate of the axis of a chain
 _MOST_POINTS = 100
 # Inducing points of a group of one column, and of several: every coordinate, up to these numbers.
 # Rows that do not lie on a lattice share little of the work.
@@ -50,7 +53,7 @@ def initial_latent(
     kernel: KernelSpec,
     *,
     n_inducing: Sizes | None,
-    covariance: str,
+    posterior: str,
     seed: int,
     dtype: str,
     at_random: bool = False,
@@ -87,16 +90,46 @@ def initial_latent(
             places = place(inputs, size, seed, latlon=group == layout.latlon, discrete=levels)
         Z.append(places)
         kernels.append(built.filled(every[:, group], reach or _reach(len(places), len(group))))
-    if covariance == "auto":
-        covariance = "dense" if prod(len(z) for z in Z) <= _MOST_DENSE else "diagonal"
-    return LatentGP.create(
-        tuple(kernels),
-        tuple(Z),
-        groups,
-        covariance=cast("CovarianceName", covariance),
-        variance=variance,
-        q_sd=q_sd,
-        dtype=dtype,
+    axis = _chain_axis(X, layout, groups, kernels, Z)
+    form = _form(posterior, prod(len(z) for z in Z), chained=axis is not None)
+    given = (tuple(kernels), tuple(Z), groups)
+    if form == "chain":
+        return ChainedGP.create(*given, variance=variance, dtype=dtype)
+    return LatentGP.create(*given, covariance=form, variance=variance, q_sd=q_sd, dtype=dtype)
+
+
+def _chain_axis(
+    X: Inputs,
+    layout: Layout,
+    groups: Sequence[tuple[int, ...]],
+    kernels: Sequence[Kernel],
+    Z: Sequence[np.ndarray],
+) -> int | None:
+    """Return the group along which a full q is a chain of blocks, None if there is none.
+
+    The data must lie on a lattice, and have an inducing point at every coordinate of that group.
+    """
+    axis = time_axis(kernels, groups)
+    if axis is None or X.lattice(layout.groups) is None:
+        return None
+    width = prod(len(z) for i, z in enumerate(Z) if i != axis)
+    whole = len(Z[axis]) == X.count(groups[axis]) > 1
+    return axis if whole and width <= _WIDEST_CHAIN else None
+
+
+def _form(posterior: str, size: int, *, chained: bool) -> CovarianceName | Literal["chain"]:
+    """Return the form of the covariance of q for a number of inducing points."""
+    if posterior == "diagonal" or (posterior == "auto" and size > _MOST_DENSE):
+        return "diagonal"
+    if size <= (_MOST_DENSE if chained else _MOST_DENSE_ASKED):
+        return "dense"
+    if chained:
+        return "chain"
+    raise ValueError(
+        f"posterior='full' would need the covariance of {size:,} inducing points, more than "
+        f"{_MOST_DENSE_ASKED:,}. Lower n_inducing, use posterior='diagonal', or lay out the data "
+        "as a lattice with an inducing point at every coordinate of a group of one column with a "
+        f"'matern12' or 'matern32' kernel, and up to {_WIDEST_CHAIN} in the other groups."
     )
 
 

@@ -145,7 +145,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         default="separate",
         choices=("separate", "one"),
     )
-    covariance: str = redeclared(ModelRegressor, "covariance", default="dense")
+    posterior: str = redeclared(ModelRegressor, "posterior", default="full")
     steps: int | None = parameter(
         "Number of training steps. By default 300 ('natural') or 1,500 ('adam').",
         default=None,

@@ -204,11 +204,16 @@ class GPSettings(BaseEstimator):
         default=None,
         scope="training",
     )
-    covariance: str = parameter(
-        "Covariance of the variational distribution of the inducing points. 'auto' is 'dense' for "
-        "up to 400 inducing points and 'diagonal' for more.",
+    posterior: str = parameter(
+        "Posterior distribution of the inducing values. 'full' is a Gaussian with any covariance, "
+        "for up to 2,000 inducing points, or for a lattice with one at every coordinate of a "
+        "column with a 'matern12' or 'matern32' kernel, such as time. 'diagonal' has independent "
+        "values in a whitened space. 'auto' is 'full' for up to 400 inducing points.",
         default="auto",
-        choices=("auto", "dense", "diagonal"),
+        choices=("auto", "diagonal", "full"),
+        option=Option(
+            help="Posterior of the inducing values: full (any Gaussian) or diagonal (cheaper)."
+        ),
     )
     steps: int | None = parameter(
         "Number of training steps. By default 1,000 ('adam') or 300 ('natural') with a single "
@@ -408,7 +413,8 @@ class GPSettings(BaseEstimator):
         """Return whether columns may be put into groups: not with sizes or kernels for all."""
         given = [getattr(self, f"{of}kernel", None) for of in ("", "gate_", "weight_")]
         plain = all(kernel is None or isinstance(kernel, str) for kernel in given)
-        return plain and self.n_inducing is None and self.covariance != "dense"
+        chained = self.posterior != "full" or set(given) <= {None, "matern12", "matern32"}
+        return plain and self.n_inducing is None and chained
 
     def _checked(self, X: Any) -> np.ndarray:
         """Return X as an array of finite numbers."""

@@ -21,14 +21,15 @@ from safetensors.numpy import load as read_tensors
 from safetensors.numpy import save as written_tensors
 
 from zigp.data import columns, layout
-from zigp.gp import covariances, inducing, kernels, latent
-from zigp.models import model, signal
+from zigp.gp import coupling, covariances, inducing, kernels, latent, markov
+from zigp.models import mixing, model, signal
 from zigp.models.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
 from zigp.runtime.atomic import replacing
 from zigp.runtime.digest import digest
+from zigp.runtime.session import entry_point
 from zigp.training import progress
 
-FORMAT = 1
+FORMAT = 2
 _KEY = "zigp"
 _WASTE = 64  # bytes of an array of texts of equal width, for each of their characters
 
@@ -48,7 +49,8 @@ _FAULTS = (
     RecursionError,
 )
 _HOLDING_DATA = (
-    *(columns, covariances, inducing, kernels, latent, layout, model, progress, signal),
+    *(columns, coupling, covariances, inducing, kernels, latent, layout, markov, mixing, model),
+    *(progress, signal),
     *(bernoulli, counts, gated, gaussian, hurdles, latent_noise),
 )
 _CLASSES: dict[str, type] = {
@@ -84,6 +86,7 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
+@entry_point
 def load(path: str | os.PathLike[str]) -> Any:
     """Load an estimator from a file, ready to predict or, with `warm_start`, to train further.
 
@@ -133,19 +136,20 @@ def _read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.nd
     try:
         end = 8 + int.from_bytes(raw[:8], "little")
         header = json.loads(json.loads(raw[8:end])["__metadata__"][_KEY])
-        newer = header["format"] > FORMAT
-        arrays = {} if newer else read_tensors(raw)
-        if not newer and header.get("digest") != digest(header, arrays):
+        other = header["format"] != FORMAT
+        arrays = {} if other else read_tensors(raw)
+        if not other and header.get("digest") != digest(header, arrays):
             raise _DamageError("its digest is another")
     except (SafetensorError, *_FAULTS) as error:
         raise ValueError(
             f"{path} is damaged: it was cut short or changed after it was saved ({error}). Copy or "
             "save it again."
         ) from error
-    if newer:
+    if other:
+        remedy = "Install a newer zigp" if header["format"] > FORMAT else "Fit the model again"
         raise ValueError(
             f"{path} has format {header['format']}, written by zigp {header.get('library')}; this "
-            f"zigp, {version('zigp')}, reads up to format {FORMAT}. Install a newer zigp."
+            f"zigp, {version('zigp')}, reads format {FORMAT}. {remedy}."
         )
     return header, arrays
 
@@ -175,6 +179,8 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
             return {kind: [_packed(v, arrays) for v in value]}
         case Mapping():
             return {"dict": [[_packed(k, arrays), _packed(v, arrays)] for k, v in value.items()]}
+    if isinstance(value, model.Model):
+        value = value.compact()
     if type(value) in _NAMES:
         held = {f.name: _packed(getattr(value, f.name), arrays) for f in fields(value)}
         return {"is": _NAMES[type(value)], "with": held}
@@ -253,6 +259,8 @@ def _fitted(name: str, settings: dict[str, Any], learned: dict[str, Any]) -> Any
         raise _DamageError(f"there is no estimator {name!r}")
     cls: Any = ESTIMATORS[name]
     made = cls(**{key: value for key, value in settings.items() if key not in cls._names("run")})
+    if isinstance(trained := learned.get("model_"), model.Model):
+        learned["model_"] = trained.refreshed()
     for key, value in learned.items():
         if getattr(cls, key, None) is not None:  # a method or a property
             raise _DamageError(f"{name} does not learn {key!r}")

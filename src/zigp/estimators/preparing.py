@@ -149,7 +149,7 @@ class Prepared(GPSettings):
             self._columns(inputs),
             self.kernel if kernel is None else kernel,
             n_inducing=self.n_inducing,
-            covariance=self.covariance,
+            posterior=self.posterior,
             seed=self.seed_ if seed is None else seed,
             dtype=self.dtype,
             **more,

@@ -28,12 +28,16 @@ from zigp.estimators.sparse import ModelRegressor
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
+    Hurdle,
     HurdleGamma,
     HurdleLognormal,
     ZeroInflatedNegativeBinomial,
 )
+from zigp.models.mixing import Mixing
 from zigp.models.model import Model, zero_inflated_gp
 from zigp.runtime.session import entry_point
+
+_FIRST_MIXING = 0.4, 0.6  # weights of the gate's latent in the amount, and of the amount's in it
 
 
 @estimator
@@ -93,6 +97,25 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
             help="Column of efforts, areas or durations that the amount is proportional to."
         ),
     )
+    coupled: bool = parameter(
+        "Whether gate and amount depend on each other in the posterior. That matters for "
+        "'gaussian', 'gated', 'zip' and 'zinb', whose observations do not tell which of the two is "
+        "small; hurdles have independent posteriors. On a lattice with a 'full' posterior they are "
+        "independent as well.",
+        default=False,
+        option=Option(help="Let gate and amount depend on each other in the posterior."),
+    )
+    coupling: str = parameter(
+        "Dependence of gate and amount in the prior. With 'prior' both are mixtures of two latent "
+        "functions, with weights that are learned: where amounts are large, the signal is more "
+        "often on.",
+        default="none",
+        choices=("none", "prior"),
+        option=Option(
+            help="Dependence of gate and amount in the prior: none, or prior (both are mixtures of "
+            "two latent functions)."
+        ),
+    )
     gate_kernel: KernelSpec | None = parameter(
         "Kernel of the gate. By default the same as `kernel`.", default=None
     )
@@ -111,10 +134,17 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
         likelihood, scale, f_mean = start_of(
             self.likelihood_, y, weight, exposure, self.resolution, self.dtype
         )
-        mean = np.asarray(f_mean, self.dtype)
-        f = eqx.tree_at(lambda gp: gp.prior_mean, self._latent(X), mean)
+        f, mixing = self._latent(X), None
+        if self.coupling == "prior":
+            mixing = Mixing.of(*_FIRST_MIXING, f_mean, 0.0, self.dtype)
+        else:
+            mean = np.asarray(f_mean, self.dtype)
+            f = eqx.tree_at(lambda gp: gp.prior_mean, f, mean)
         g = self._latent(X, self.gate_kernel, self.gate_inputs, variance=FIRST_GATE_VARIANCE)
-        model = zero_inflated_gp(f, g, likelihood, self.layout_.exposure)
+        coupled = self.coupled and not isinstance(likelihood, Hurdle)
+        model = zero_inflated_gp(
+            f, g, likelihood, self.layout_.exposure, coupled=coupled, mixing=mixing
+        )
         return [model], OutputScale(scale=scale)
 
     def _refuse_unsuited(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:

@@ -17,7 +17,7 @@ from jax.typing import ArrayLike
 from zigp.gp.projection import Projection
 
 # Conjugate-gradient iterations in a natural-gradient step; the next step continues from there.
-_SOLVER_STEPS = 6
+SOLVER_STEPS = 6
 
 CovarianceName = Literal["diagonal", "dense"]
 
@@ -89,7 +89,7 @@ class Diagonal(Covariance):
             return before * m + rate * (m + pulled)
 
         scale = jnp.maximum(diagonal, before + rate)
-        step, _ = cg(precision, gradient, tol=1e-3, maxiter=_SOLVER_STEPS, M=lambda m: m / scale)
+        step, _ = cg(precision, gradient, tol=1e-3, maxiter=SOLVER_STEPS, M=lambda m: m / scale)
         return Diagonal(-0.5 * jnp.log(diagonal)), rate * step
 
 
@@ -102,6 +102,11 @@ class Dense(Covariance):
     @classmethod
     def scaled_identity(cls, shape: tuple[int, ...], sd: float) -> Dense:
         return cls(np.log(sd) * np.eye(prod(shape)), shape)
+
+    @classmethod
+    def of_root(cls, root: Array, shape: tuple[int, ...]) -> Dense:
+        """Return the covariance R Rᵀ of inducing variables on a lattice of this shape."""
+        return cls(jnp.tril(root, -1) + jnp.diag(jnp.log(jnp.diagonal(root))), shape)
 
     @property
     def root(self) -> Array:
@@ -124,16 +129,20 @@ class Dense(Covariance):
     def natural_step(
         self, projection: Projection, weights: Array, gradient: Array, rate: Array
     ) -> tuple[Covariance, Array]:
-        eye = jnp.eye(prod(self.shape), dtype=weights.dtype)
-        inverse = solve_triangular(self.root, eye, lower=True)
-        H = eye + projection.gram(weights)
-        precision = (1.0 - rate) * inverse.T @ inverse + rate * H
+        gram = projection.gram(weights)
+        root, step = self.stepped(self.root, gram, gradient.reshape(-1), rate)
+        return self.of_root(root, self.shape), step.reshape(self.shape)
+
+    @staticmethod
+    def stepped(root: Array, gram: Array, gradient: Array, rate: Array) -> tuple[Array, Array]:
+        """Return R and the change of the mean for the precision (1 − rate) S⁻¹ + rate (I + G)."""
+        eye = jnp.eye(len(root), dtype=root.dtype)
+        inverse = solve_triangular(root, eye, lower=True)
+        precision = (1.0 - rate) * inverse.T @ inverse + rate * (eye + gram)
         # P = U Uᵀ with U upper triangular has S = U⁻ᵀ U⁻¹, whose root U⁻ᵀ is lower triangular.
         U = jnp.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]
         root = solve_triangular(U, eye, lower=False).T
-        factor = jnp.tril(root, -1) + jnp.diag(jnp.log(jnp.diagonal(root)))
-        step = root @ (root.T @ gradient.reshape(-1))
-        return Dense(factor, self.shape), rate * step.reshape(self.shape)
+        return root, rate * (root @ (root.T @ gradient))
 
 
 COVARIANCES: dict[str, type[Diagonal] | type[Dense]] = {"diagonal": Diagonal, "dense": Dense}

@@ -116,11 +116,23 @@ class LatentGP(eqx.Module):
         """Return KL(q(w) ‖ N(0, I)) = ½ (tr S + |m|² − M − log |S|), summed over the family."""
         return jnp.sum(self._each(lambda gp: gp._kl()))
 
-    def draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
-        """Draw n functions from q, each jointly over all inputs."""
-        keys = jax.random.split(key, self.family_shape)
-        draws = self._each(lambda gp, key: gp._draw(key, at, n), keys)
+    def noise(self, key: PRNGKeyArray, n: int) -> Float[Array, "*lead n ..."]:
+        """Return the standard normal noise of n draws from q."""
+        return self._each(lambda gp, key: gp._noise(key, n), self._keys(key))
+
+    def draw(
+        self, key: PRNGKeyArray, at: Rows | Lattice, n: int, shift: ArrayLike | None = None
+    ) -> Float[Array, "n ..."]:
+        """Draw n functions from q, each jointly over all inputs.
+
+        `shift` is added to the whitened inducing variables: axes of the family, then of the draws.
+        """
+        shift = self._each(lambda gp: jnp.zeros(n)) if shift is None else shift
+        draws = self._each(lambda gp, *args: gp._draw(at, *args), self._keys(key), shift)
         return jnp.moveaxis(draws, self.leading, 0)
+
+    def _keys(self, key: PRNGKeyArray) -> PRNGKeyArray:
+        return jax.random.split(key, self.family_shape)
 
     def natural_step(
         self,
@@ -145,10 +157,10 @@ class LatentGP(eqx.Module):
         def one(gp: LatentGP, projection: Projection, slope: Moments) -> tuple[Array, Any]:
             m, v = jnp.asarray(gp.q_mean), gp.variance
             by_mean, by_var = (part.reshape(projection.shape) for part in (slope.mean, slope.var))
-            gradient = projection.pull(jnp.sqrt(v) * by_mean) - m
+            pulled = projection.pull(jnp.sqrt(v) * by_mean)
             weights = -2.0 * v * by_var
             weights = jnp.where(weights < 0, convex * weights, weights)
-            cov, change = gp.q_cov.natural_step(projection, weights, gradient, rate)
+            cov, change = gp._step(projection, weights, pulled, rate)
             return m + change, cov
 
         moved = self._each(one, projection, slope)
@@ -165,6 +177,22 @@ class LatentGP(eqx.Module):
         for _ in range(self.leading):
             one = jax.vmap(one, in_axes=(axes, *(0 for _ in mapped)))
         return one([jnp.asarray(leaf) for _, leaf in paths], *mapped)
+
+    def extended(self, at: Rows | Lattice) -> LatentGP:
+        """Return this latent with what it needs to be evaluated at inputs: nothing more."""
+        return self
+
+    def placed(self, at: Rows | Lattice) -> LatentGP:
+        """Return this latent ready to be trained on data at inputs."""
+        return self
+
+    def compact(self) -> LatentGP:
+        """Return this latent without what `refreshed` computes from the rest."""
+        return self
+
+    def refreshed(self) -> LatentGP:
+        """Return this latent with all that follows from the rest."""
+        return self
 
     def members(self) -> Iterator[tuple[tuple[int, ...], LatentGP]]:
         """Yield each latent of the family with its index; that of a single latent is ()."""
@@ -199,11 +227,21 @@ class LatentGP(eqx.Module):
         for kernel, group, columns, spot in zip(
             self.kernels, self._groups, self.columns, spots, strict=True
         ):
-            X = _select(aligned, columns, spot)
-            K = with_jitter(kernel(group.Z, group.Z), self.jitter)
-            A.append(whitened(K, kernel(group.Z, X)))
+            X = select(aligned, columns, spot)
+            A.append(self._whitened(kernel, group.Z, X))
             prior.append(kernel.diag(X))
         return Projection(tuple(A), tuple(prior), spots, aligned.shape, at.shape)
+
+    def _whitened(self, kernel: Kernel, Z: Array, X: Array) -> Array:
+        """Return L⁻¹ K(Z, X) of one group."""
+        return whitened(with_jitter(kernel(Z, Z), self.jitter), kernel(Z, X))
+
+    def _step(
+        self, projection: Projection, weights: Array, pulled: Array, rate: Array
+    ) -> tuple[Any, Array]:
+        """Return S and the change of the mean after a natural-gradient step of one latent."""
+        gradient = pulled - jnp.asarray(self.q_mean)
+        return self.q_cov.natural_step(projection, weights, gradient, rate)
 
     def _through(self, projection: Projection) -> Moments:
         mean = self._in_units(projection.mean(jnp.asarray(self.q_mean)))
@@ -218,7 +256,16 @@ class LatentGP(eqx.Module):
         m = jnp.asarray(self.q_mean)
         return 0.5 * (self.q_cov.trace() + jnp.sum(m * m) - m.size - self.q_cov.logdet())
 
-    def _draw(self, key: PRNGKeyArray, at: Rows | Lattice, n: int) -> Float[Array, "n ..."]:
+    def _noise(self, key: PRNGKeyArray, n: int) -> Float[Array, "n ..."]:
+        def one(key: PRNGKeyArray) -> Array:
+            m = jnp.asarray(self.q_mean)
+            return jax.random.normal(jax.random.split(key)[0], m.shape, m.dtype)
+
+        return jax.vmap(one)(jax.random.split(key, n))
+
+    def _draw(
+        self, at: Rows | Lattice, key: PRNGKeyArray, shift: Float[Array, "n ..."]
+    ) -> Float[Array, "n ..."]:
         """Draw n functions of one latent.
 
         With R Rᵀ = K(X, X) − AᵀA and w ~ q, a draw at rows is h = Aᵀw + R ε. On a lattice a draw
@@ -227,7 +274,7 @@ class LatentGP(eqx.Module):
         """
         aligned, spots = self._aligned(at)
         projection = self._project(aligned)
-        inputs = [_select(aligned, c, s) for c, s in zip(self.columns, spots, strict=True)]
+        inputs = [select(aligned, c, s) for c, s in zip(self.columns, spots, strict=True)]
         K = [kernel(X, X) for kernel, X in zip(self.kernels, inputs, strict=True)]
         explained = [a.T @ a for a in projection.A]
         if len(set(spots)) < len(spots) or len(spots) == 1:
@@ -237,10 +284,11 @@ class LatentGP(eqx.Module):
             for k, e in zip(K, explained, strict=True)
         ]
 
-        def one(key: PRNGKeyArray) -> Array:
+        def one(given: tuple[PRNGKeyArray, Array]) -> Array:
+            key, shift = given
             key_w, key_prior = jax.random.split(key)
             m = jnp.asarray(self.q_mean)
-            w = m + self.q_cov.colour(jax.random.normal(key_w, m.shape, m.dtype))
+            w = m + self.q_cov.colour(jax.random.normal(key_w, m.shape, m.dtype)) + shift
             if len(roots) == 1:
                 rest = roots[0] @ jax.random.normal(key_prior, (roots[0].shape[0],), m.dtype)
                 rest = projection.along_inputs(rest)
@@ -253,7 +301,8 @@ class LatentGP(eqx.Module):
                 rest = projection.along_inputs(along_each_axis(wide, nu))
             return self._in_units(projection.mean(w) + rest)
 
-        return jax.lax.map(one, jax.random.split(key, n)).reshape(n, *at.shape)
+        n = len(shift)
+        return jax.lax.map(one, (jax.random.split(key, n), shift)).reshape(n, *at.shape)
 
     def _aligned(self, at: Rows | Lattice) -> tuple[Rows | Lattice, tuple[int, ...]]:
         """Return the inputs, and for each group of this latent the axis it runs along.
@@ -300,7 +349,7 @@ def _corner(leaf: Array, first: Array) -> list[Array]:
     return [*first, *(jnp.zeros((), first.dtype) for _ in range(jnp.ndim(leaf) - len(first)))]
 
 
-def _select(at: Rows | Lattice, columns: tuple[int, ...], spot: int) -> Array:
+def select(at: Rows | Lattice, columns: tuple[int, ...], spot: int) -> Array:
     """Return the coordinates of some columns along one axis of the inputs."""
     if isinstance(at, Rows):
         return jnp.asarray(at.X)[:, columns]

@@ -1,5 +1,7 @@
 """Projection of inputs onto inducing variables: A = L⁻¹ K(Z, X), with L Lᵀ = K(Z, Z)."""
 
+from __future__ import annotations
+
 from functools import reduce
 from math import prod
 
@@ -68,9 +70,9 @@ class Projection(eqx.Module):
     def gather(self, factors: list[Array], values: Array) -> Array:
         """Σ_{xy…} values[x, y, …] factors_1[a, x] factors_2[b, y] …: `contract` transposed."""
         subscripts = f"{','.join([*self._factors, self._out])}->{self._inducing}"
-        return jnp.einsum(subscripts, *factors, self._over_unused(values), optimize="auto")
+        return jnp.einsum(subscripts, *factors, self.over_unused(values), optimize="auto")
 
-    def _over_unused(self, values: Array) -> Array:
+    def over_unused(self, values: Array) -> Array:
         """Sum over the axes of the inputs that the latent does not depend on."""
         unused = tuple(axis for axis in range(len(self.shape)) if axis not in self.spots)
         return jnp.sum(values, axis=unused)
@@ -97,6 +99,35 @@ class Projection(eqx.Module):
         """The whole A of rows, [M × N]: column by column a Kronecker product over groups."""
         return reduce(lambda a, b: (a[:, None] * b).reshape(-1, b.shape[1]), self.A)
 
+    def dense_product(self, left: Array, other: Projection, right: Array) -> Array:
+        """aᵀ L Rᵀ b with L [M × K] and R [M' × K], b the columns of another latent's A."""
+        if len(set(self.spots + other.spots)) == 1:
+            ours, theirs = _transposed(left) @ self._columns, _transposed(right) @ other._columns
+            return self.along_inputs(jnp.sum(ours * theirs, axis=0))
+        terms, pair, used = self._beside(other)
+        S = (left @ right.T).reshape([len(a) for a in (*self.A, *other.A)])
+        values = jnp.einsum(f"{terms},{pair}->{used}", *self.A, *other.A, S, optimize="auto")
+        whole = [n if x in used else 1 for x, n in zip(_INPUT_LETTERS, self.shape, strict=False)]
+        return jnp.broadcast_to(values.reshape(whole), self.shape)
+
+    def gram_with(self, other: Projection, d: Array) -> Array:
+        """A diag(d) Bᵀ, [M × M'], B the A of another latent at the same inputs."""
+        if len(set(self.spots + other.spots)) == 1:
+            return (self._columns * self.over_unused(d)) @ other._columns.T
+        terms, pair, used = self._beside(other)
+        d = jnp.sum(
+            d, [i for i, x in zip(range(d.ndim), _INPUT_LETTERS, strict=False) if x not in used]
+        )
+        gram = jnp.einsum(f"{terms},{used}->{pair}", *self.A, *other.A, d, optimize="auto")
+        return gram.reshape(prod(len(a) for a in self.A), -1)
+
+    def _beside(self, other: Projection) -> tuple[str, str, str]:
+        """Return subscripts of both latents' factors, of their inducing lattices, of the inputs."""
+        pair = _INDUCING_LETTERS[: len(self.A) + len(other.A)]
+        inputs = self._inputs + other._inputs
+        terms = ",".join(a + x for a, x in zip(pair, inputs, strict=True))
+        return terms, pair, "".join(sorted(set(inputs), key=_INPUT_LETTERS.index))
+
     def mean(self, m: Array) -> Array:
         """Aᵀ m."""
         return self.contract(list(self.A), m)
@@ -110,7 +141,7 @@ class Projection(eqx.Module):
 
         On a lattice the sum runs over one group at a time, for all pairs of its variables.
         """
-        d = self._over_unused(d)
+        d = self.over_unused(d)
         if len(set(self.spots)) == 1:
             return (self._columns * d) @ self._columns.T
         for _, a in sorted(zip(self.spots, self.A, strict=True), key=lambda pair: pair[0]):

@@ -18,6 +18,7 @@ from scipy.special import erfcx
 
 __all__ = [
     "ProbitMoments",
+    "gated_moments",
     "log_normal_cdf",
     "log_probit_mean",
     "normal_cdf",
@@ -78,6 +79,54 @@ def probit_moments(mean: ArrayLike, var: ArrayLike) -> ProbitMoments:
     (0.5, 0.0833)
     """
     return ProbitMoments(*_probit_moments(mean, var))
+
+
+def gated_moments(
+    f_mean: Array, f_var: Array, g_mean: Array, g_var: Array, cov: Array
+) -> tuple[Array, Array]:
+    """Return the mean and variance of Φ(g) f, for f and g that are jointly normal.
+
+    With E and V the mean and variance of Φ(g), as functions of the mean μ and variance s of g, and
+    c the covariance of f and g, Stein's lemma gives
+
+        E[Φ(g) f]   = m E + c ∂_μE
+        Var[Φ(g) f] = v (E² + V) + m² V + 2 m c (E ∂_μE + ∂_μV)
+                      + c² (4 E ∂_sE + 2 ∂_sV − (∂_μE)²)
+
+    for f of mean m and variance v. No term is a difference of two that nearly cancel.
+
+    Parameters
+    ----------
+    f_mean, f_var : array
+        Mean and variance of f.
+    g_mean, g_var : array
+        Mean and variance of g.
+    cov : array
+        Covariance of f and g.
+
+    Returns
+    -------
+    mean, var : array
+        Moments of Φ(g) f.
+
+    Examples
+    --------
+    >>> mean, var = gated_moments(0.0, 1.0, 0.0, 1.0, 0.5)
+    >>> round(float(mean), 4), round(float(var), 4)
+    (0.141, 0.3364)
+    """
+    r = jnp.sqrt(1.0 + g_var)
+    z, a = g_mean / r, 1.0 / jnp.sqrt(1.0 + 2.0 * g_var)
+    mean, density = normal_cdf(z), normal_pdf(z)
+    var, flat = _tail_integrals(z, g_var)
+    mean_by_mu, mean_by_s = density / r, -0.5 * z * density / (1.0 + g_var)
+    var_by_mu = -2.0 * z * flat * mean_by_mu
+    edge = 2.0 * a**3 * density * normal_pdf(a * z) / (1.0 + a * a)
+    var_by_s = z * z * density * flat / (1.0 + g_var) + edge
+    linear = 2.0 * f_mean * cov * (mean * mean_by_mu + var_by_mu)
+    square = cov**2 * (4.0 * mean * mean_by_s + 2.0 * var_by_s - mean_by_mu**2)
+    product = f_var * (mean**2 + var) + f_mean**2 * var + linear + square
+    return f_mean * mean + cov * mean_by_mu, product
 
 
 def log_probit_mean(mean: ArrayLike, var: ArrayLike) -> Array:

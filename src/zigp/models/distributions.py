@@ -26,6 +26,7 @@ from zigp.models.signal import Marginals, Signal
 _NODES_ONE = 301
 _NODES_MANY = 512
 _NODES_LOG = 61
+_NODES_ON = 121
 _REACH = 8.0
 _BISECTIONS = 60
 _ENDLESS = 1e9  # standard deviations, in place of infinity
@@ -52,9 +53,12 @@ class Predictive(eqx.Module):
 
 
 class Mixture(Predictive):
-    """Σ_j weight_j N(mean_j, var_j), with the components along the first axis."""
+    """Σ_j weight_j N(mean_j, var_j), with the components along the first axis.
 
-    weight: Float[Array, " J"]
+    Weights are the same at every input, or differ from input to input.
+    """
+
+    weight: Float[Array, "J ..."]
     mean: Float[Array, "J ..."]
     var: Float[Array, "J ..."]
 
@@ -62,7 +66,7 @@ class Mixture(Predictive):
         return _mixed(self.weight, self.mean, self.var)
 
     def cdf(self, t: Array) -> Array:
-        return jnp.tensordot(self.weight, normal_cdf(self._standardised(t)), axes=1)
+        return _weighted(self.weight, normal_cdf(self._standardised(t)))
 
     def log_between(self, low: Array, high: Array) -> Array:
         # Computed as a logarithm, since the probability itself can underflow.
@@ -72,7 +76,7 @@ class Mixture(Predictive):
         a, b = jnp.where(flip, -b, a), jnp.where(flip, -a, b)
         whole, part = log_normal_cdf(b), log_normal_cdf(a)
         each = whole + jnp.log(-jnp.expm1(jnp.minimum(part - whole, 0.0)))
-        weight = self.weight.reshape(-1, *(1,) * (each.ndim - 1))
+        weight = self.weight.reshape(*self.weight.shape, *(1,) * (each.ndim - self.weight.ndim))
         return jax.scipy.special.logsumexp(each, axis=0, b=weight)
 
     def quantile(self, p: Array) -> Array:
@@ -106,7 +110,7 @@ class Exponential(Predictive):
 class Tails(Predictive):
     """A mixture whose components have both tails in closed form, along the first axis."""
 
-    weight: Float[Array, " J"]
+    weight: Float[Array, "J ..."]
 
     @abstractmethod
     def tail(self, t: Array, *, upper: bool) -> Array:
@@ -123,7 +127,7 @@ class Tails(Predictive):
         return jnp.log(jnp.maximum(p, jnp.finfo(p.dtype).tiny))
 
     def _mixed_tail(self, t: Array, *, upper: bool) -> Array:
-        return jnp.tensordot(self.weight, self.tail(t, upper=upper), axes=1)
+        return _weighted(self.weight, self.tail(t, upper=upper))
 
 
 class Gammas(Tails):
@@ -234,11 +238,43 @@ def mixture(
     return Mixture(jnp.asarray(weight, moments.mean.dtype), given.mean, given.var)
 
 
-def log_latent_nodes(f: Moments) -> tuple[Array, Array]:
-    """Return weights [J] and values [J, inputs] of exp(f) for f ~ N(mean, var)."""
-    xi, weight = trapezoid(_NODES_LOG, _REACH)
-    nodes = jnp.asarray(xi, f.mean.dtype).reshape(-1, *(1,) * f.mean.ndim)
-    return jnp.asarray(weight, f.mean.dtype), jnp.exp(f.mean + jnp.sqrt(f.var) * nodes)
+def latent_if_on(f: Moments, g: Moments, cov: Array | None) -> Mixture:
+    """Return the distribution of f where the signal is on, which has the density ∝ p(f) P(on | f).
+
+    If f depends on g it is a mixture over values of g, with weights ∝ Φ(g).
+    """
+    if cov is None:
+        return Mixture(jnp.ones(1), f.mean[None], f.var[None])
+    nodes, weight = _nodes_along(g.mean, _NODES_ON)
+    sd = jnp.sqrt(g.var)
+    slope = cov / jnp.maximum(sd, jnp.finfo(sd.dtype).tiny)
+    open_ = weight * normal_cdf(g.mean + sd * nodes)
+    var = jnp.maximum(f.var - slope**2, 0.0)
+    mean = f.mean + slope * nodes
+    return Mixture(open_ / jnp.sum(open_, 0), mean, jnp.broadcast_to(var, mean.shape))
+
+
+def log_latent_nodes(f: Moments, g: Moments, cov: Array | None) -> tuple[Array, Array]:
+    """Return weights [J, …] and values [J, inputs] of exp(f) where the signal is on.
+
+    If f depends on g, weights contain P(on | f) = Φ((m_g + (f − m_f) c/v_f) / √(1 + v_g − c²/v_f)).
+    """
+    nodes, weight = _nodes_along(f.mean, _NODES_LOG)
+    sd = jnp.sqrt(f.var)
+    values = jnp.exp(f.mean + sd * nodes)
+    if cov is None:
+        return weight.reshape(-1), values
+    slope = cov / jnp.maximum(sd, jnp.finfo(sd.dtype).tiny)
+    rest = jnp.maximum(g.var - slope**2, 0.0)
+    open_ = weight * normal_cdf((g.mean + slope * nodes) / jnp.sqrt(1.0 + rest))
+    return open_ / jnp.sum(open_, 0), values
+
+
+def _nodes_along(like: Array, count: int) -> tuple[Array, Array]:
+    """Return nodes and weights of the standard normal distribution in front of an array's axes."""
+    ahead = (-1, *(1,) * like.ndim)
+    nodes, weight = (jnp.asarray(v, like.dtype).reshape(ahead) for v in trapezoid(count, _REACH))
+    return nodes, weight
 
 
 def _standard_normal_rule(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
@@ -261,8 +297,15 @@ def _standard_normal_rule(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _mixed(weight: Array, means: Array, variances: Array) -> Moments:
     """Return mean and variance of a mixture from those of its components."""
-    mean = jnp.tensordot(weight, means, axes=1)
-    return Moments(mean, jnp.tensordot(weight, variances + (means - mean) ** 2, axes=1))
+    mean = _weighted(weight, means)
+    return Moments(mean, _weighted(weight, variances + (means - mean) ** 2))
+
+
+def _weighted(weight: Array, values: Array) -> Array:
+    """Return the average over the first axis, with weights that may differ from input to input."""
+    if weight.ndim == 1:
+        return jnp.tensordot(weight, values, axes=1)
+    return jnp.sum(weight * values, axis=0)
 
 
 def _bisected(cdf: Callable[[Array], Array], p: Array, low: Array, high: Array) -> Array:

@@ -55,7 +55,8 @@ class Predictions:
         self.signal = model.likelihood.with_local(model.signal)
         self.rows = prod(inputs.shape)
         self.dtype = _dtype(model)
-        self.marginals = _marginals(model, inputs)
+        inputs = jax.tree.map(lambda values: np.asarray(values, self.dtype), inputs)
+        self.marginals = _marginals(model.extended(inputs), inputs)
         for values in jax.tree.leaves(self.marginals):
             _refuse_nan(values)
 
@@ -63,8 +64,9 @@ class Predictions:
         """Return the predictions as if g were far above zero everywhere."""
         like: Any = self.marginals["g"].mean
         g = Moments(np.full_like(like, _OPEN), np.zeros_like(like))
+        f = Moments(self.marginals["f"].mean, self.marginals["f"].var)
         other = copy(self)
-        other.marginals = {**self.marginals, "g": g}
+        other.marginals = {"f": f, "g": g}
         return other
 
     def ask(
@@ -92,7 +94,6 @@ class Predictions:
 
 def _marginals(model: Model, inputs: Rows | Lattice) -> dict[str, Moments]:
     """Return every latent's moments, the likelihood's own among them, with flattened inputs."""
-    inputs = jax.tree.map(lambda values: np.asarray(values, _dtype(model)), inputs)
     shape = inputs.shape
     if isinstance(inputs, Rows):
         size: tuple[int, ...] = (min(padded_size(shape[0]), _ROWS_AT_ONCE),)
@@ -258,6 +259,7 @@ def given_outputs(
 def elbo(model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
     """Return the bound at rows, summed over chunks of them."""
     total, dtype = -float(model.kl()), _dtype(model)
+    model = model.extended(Rows(X.astype(dtype)))
     data = Batch(Rows(X.astype(dtype)), y.astype(dtype), weight.astype(dtype))
     size = min(padded_size(len(X)), _ROWS_AT_ONCE)
     for (rows,) in _blocks((len(X),), (size,)):
@@ -281,6 +283,7 @@ def draw(
 ) -> np.ndarray:
     """Return n draws [n, P, rows] of observations, or of the signal, each joint over all rows."""
     at, cells = _joint_inputs(X.astype(_dtype(model)), groups, model.exposure)
+    model = model.extended(at)
     # As many draws at once as memory allows; the size is fixed, so that one program serves all.
     numbers = prod(at.shape) * len(model.latents)
     size = min(n, max(1, _NUMBERS_AT_ONCE // numbers))
@@ -297,10 +300,12 @@ def draw(
 @eqx.filter_jit
 def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> Array:
     keys = jax.random.split(key, len(model.latents) + 1)
-    values: dict[str, Array] = {
-        name: latent.draw(k, at, n)
-        for (name, latent), k in zip(model.untied().items(), keys[1:], strict=True)
-    }
+    by_name = dict(zip(model.latents, keys[1:], strict=True))
+    values: dict[str, Array] = {}
+    for joint in model.joints():
+        values |= joint.draw(by_name, at, n)
+    if model.mixing is not None:
+        values = model.mixing.values(values)
     if model.exposure is not None:
         sure = Moments(values["f"], jnp.zeros_like(values["f"]))
         values["f"] = model.likelihood.with_exposure(sure, at.exposures(model.exposure)).mean

@@ -1,4 +1,4 @@
-"""The algebra of signals: sums and products of independent random functions.
+"""The algebra of signals: sums and products of random functions.
 
 A signal is built from latents by name,
 
@@ -8,13 +8,20 @@ A signal is built from latents by name,
 and does not depend on how their marginals are computed. A name may denote a family of latents, with
 a letter for each of its axes: W has one for every q and p. Products align families by their
 letters, and a total sums along one of them. Under the variational posterior the latents are
-independent at every input, so means and variances compose exactly:
+jointly normal at every input, and means and variances compose exactly:
 
     product    mean = m_a m_b,    var = m_a² v_b + m_b² v_a + v_a v_b
     sum        mean = Σ m,        var = Σ v
     gate Φ(g)  the probit moments of zigp.special
 
-This holds if no latent enters an output twice; such a signal is refused.
+These rules hold for independent parts. If two latents have a covariance c,
+
+    product of latents    mean = m_a m_b + c,    var grows by 2 m_a m_b c + c²
+    sum of latents        var grows by 2 c
+    Φ(g) f                the gated moments of zigp.special
+
+Dependent parts of other kinds have no closed form and are refused, and so is a signal in which a
+latent enters an output twice.
 """
 
 from __future__ import annotations
@@ -23,6 +30,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations, product
 from operator import add, mul
 
 import jax
@@ -30,7 +38,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from zigp.gp.moments import Moments
-from zigp.math.special import normal_cdf, probit_moments
+from zigp.math.special import gated_moments, normal_cdf, probit_moments
 
 Marginals = Mapping[str, Moments]
 Nodes = Mapping["Signal", Array]
@@ -115,7 +123,7 @@ class Latent(Signal):
         return (self,) if fixed else ()
 
     def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
-        return _at_node(self, marginals, nodes) if fixed else marginals[self.name]
+        return (_at_node if fixed else _given)(self, marginals, nodes)
 
 
 @dataclass(frozen=True)
@@ -162,7 +170,7 @@ class Gate(Signal):
 
 @dataclass(frozen=True)
 class _Several(Signal):
-    """A combination of independent signals."""
+    """A combination of signals."""
 
     parts: tuple[Signal, ...]
 
@@ -194,13 +202,17 @@ class _Several(Signal):
 
 @dataclass(frozen=True)
 class Product(_Several):
-    """A product of independent signals."""
+    """A product of signals, independent or dependent in pairs."""
 
     def factors(self) -> tuple[Signal, ...]:
         return self.parts
 
     def moments(self, marginals: Marginals) -> Moments:
-        return reduce(times, self._of_each(lambda part: part.moments(marginals)))
+        factors = []
+        for pair in _pairs(self.parts, marginals):
+            moments = _pair_moments(pair, marginals)
+            factors.append(_aligned(moments, _union(pair), self.axes))
+        return reduce(times, factors)
 
     def value(self, values: Mapping[str, Array]) -> Array:
         return reduce(mul, self._of_each(lambda part: part.value(values)))
@@ -225,14 +237,19 @@ class Product(_Several):
 
 @dataclass(frozen=True)
 class Sum(_Several):
-    """A sum of independent signals."""
+    """A sum of signals, of which only latents and their sums may be dependent."""
 
     @property
     def gaussian(self) -> bool:
         return all(part.gaussian for part in self.parts)
 
     def moments(self, marginals: Marginals) -> Moments:
-        return reduce(_plus, self._of_each(lambda part: part.moments(marginals)))
+        total = reduce(_plus, self._of_each(lambda part: part.moments(marginals)))
+        for a, b in combinations(self.parts, 2):
+            if (c := covariance(a, b, marginals)) is not None:
+                both = _aligned(c, _union((a, b)), self.axes)
+                total = Moments(total.mean, total.var + 2.0 * both)
+        return total
 
     def value(self, values: Mapping[str, Array]) -> Array:
         return reduce(add, self._of_each(lambda part: part.value(values)))
@@ -241,12 +258,14 @@ class Sum(_Several):
         return tuple(leaf for part in self.parts for leaf in part.conditioners(fixed=fixed))
 
     def given(self, marginals: Marginals, nodes: Nodes, *, fixed: bool = False) -> Moments:
+        if self.gaussian and not fixed:
+            return _given(self, marginals, nodes)
         return reduce(_plus, self._of_each(lambda part: part.given(marginals, nodes, fixed=fixed)))
 
 
 @dataclass(frozen=True)
 class Total(Signal):
-    """The sum of a family of independent signals along one of its axes."""
+    """The sum of a family of signals, independent of one another, along one of its axes."""
 
     letter: str
     of: Signal
@@ -291,6 +310,71 @@ class Total(Signal):
         return Moments(jnp.sum(terms.mean, axis), jnp.sum(terms.var, axis))
 
 
+def covariance(a: Signal, b: Signal, marginals: Marginals) -> Array | None:
+    """Return the covariance of two latents or sums of latents, None if they are independent.
+
+    Parts of other kinds must be independent.
+    """
+    pairs = [
+        (one, other, c)
+        for one, other in product(a.leaves, b.leaves)
+        if (c := _entry(one, other, marginals)) is not None
+    ]
+    if not pairs:
+        return None
+    if not (a.gaussian and b.gaussian):
+        names = " and ".join(f"{leaf.name!r}" for leaf in pairs[0][:2])
+        raise ValueError(
+            f"Latents {names} are dependent, and enter {a} and {b}. The moments have a closed form "
+            "only for sums and products of two latents, and for a gate times a latent: use "
+            "independent latents here."
+        )
+    axes = _union((a, b))
+    return reduce(add, (_aligned(c, _union((one, other)), axes) for one, other, c in pairs))
+
+
+def _entry(a: Latent, b: Latent, marginals: Marginals) -> Array | None:
+    """Return the covariance of two latents, which stands in the moments of either."""
+    return marginals[a.name].cov.get(b.name, marginals[b.name].cov.get(a.name))
+
+
+def _pairs(parts: tuple[Signal, ...], marginals: Marginals) -> list[tuple[Signal, ...]]:
+    """Return the factors of a product, those that are dependent in pairs."""
+
+    def dependent(a: Signal, b: Signal) -> bool:
+        leaves = product(a.leaves, b.leaves)
+        return any(_entry(one, other, marginals) is not None for one, other in leaves)
+
+    groups: list[tuple[Signal, ...]] = []
+    for part in parts:
+        ties = [i for i, group in enumerate(groups) if any(dependent(part, one) for one in group)]
+        if ties and (len(ties) > 1 or len(groups[ties[0]]) > 1):
+            raise ValueError(
+                f"{part} depends on more than one other factor of a product, whose moments then "
+                "have no closed form: use independent latents here."
+            )
+        if ties:
+            groups[ties[0]] = (*groups[ties[0]], part)
+        else:
+            groups.append((part,))
+    return groups
+
+
+def _pair_moments(pair: tuple[Signal, ...], marginals: Marginals) -> Moments:
+    """Return the moments of a signal, or of the product of two dependent ones."""
+    if len(pair) == 1:
+        return pair[0].moments(marginals)
+    a, b = sorted(pair, key=lambda part: isinstance(part, Gate))  # the gate last
+    inside = b.of if isinstance(b, Gate) else b
+    c, axes = covariance(a, inside, marginals), _union((a, b))
+    assert c is not None
+    f, g = (_aligned(part.moments(marginals), part.axes, axes) for part in (a, inside))
+    if isinstance(b, Gate):
+        return Moments(*gated_moments(f.mean, f.var, g.mean, g.var, c))
+    whole = times(f, g)
+    return Moments(whole.mean + c, whole.var + 2.0 * f.mean * g.mean * c + c**2)
+
+
 def times(a: Moments, b: Moments) -> Moments:
     """Return the moments of a product of independent signals."""
     var = a.mean**2 * b.var + b.mean**2 * a.var + a.var * b.var
@@ -316,8 +400,28 @@ def _aligned[T: (Array, Moments)](values: T, have: str, want: str) -> T:
     return jax.tree.map(lambda array: jnp.expand_dims(array, new), values)
 
 
+def _given(of: Signal, marginals: Marginals, nodes: Nodes) -> Moments:
+    """Return the moments of a latent, or a sum of latents, given the conditioners before it.
+
+    For a conditioner at x standard deviations √s from its mean, with which it has the covariance c,
+
+        mean = m + x c/√s          var = v − c²/s
+    """
+    moments = of.moments(marginals)
+    mean, var = moments.mean, moments.var
+    for part, node in nodes.items():
+        if part == of:
+            break
+        if (c := covariance(of, part, marginals)) is not None:
+            axes = _union((of, part))
+            s = _aligned(part.moments(marginals).var, part.axes, axes)
+            slope = c / jnp.sqrt(jnp.maximum(s, jnp.finfo(s.dtype).tiny))
+            mean, var = mean + slope * node, jnp.maximum(var - slope**2, 0.0)
+    return Moments(mean, var)
+
+
 def _at_node(of: Signal, marginals: Marginals, nodes: Nodes) -> Moments:
-    g = of.moments(marginals)
+    g = _given(of, marginals, nodes)
     value = g.mean + jnp.sqrt(g.var) * nodes[of]
     return Moments(value, jnp.zeros_like(value))
 

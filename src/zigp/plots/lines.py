@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -275,8 +274,8 @@ def _components(
         name: (table[name].to_numpy(), table[f"{name}_sd"].to_numpy())
         for name in ("signal", "latent", "gate")
     }
-    latents, X = model.model_.latents, jnp.asarray(model._checked(grid) - model.layout_.centre)
-    g = latents["g"].marginal(Rows(X))
+    latents, at = model.model_.latents, Rows(model._checked(grid) - model.layout_.centre)
+    g, X = model.model_.extended(at).marginals(at)["g"], at.X
     bands["g"] = (np.asarray(g.mean), np.sqrt(np.asarray(g.var)))
     k = {
         name: np.asarray(latents[name].variance * latents[name].kernels[0](X, X))

@@ -20,11 +20,14 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from zigp.gp.batch import Batch
-from zigp.gp.latent import LatentGP, part_of, with_part
+from zigp.gp.joint import Joint
+from zigp.gp.latent import part_of, with_part
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection
 from zigp.models.model import Model
 from zigp.models.objective import Slopes, slopes
+
+Several = dict[str, Moments]
 
 _DAMPING = 0.5  # of a step where the bound is not quadratic
 _HALVINGS = 4  # of a step that lowers the bound, before it is given up
@@ -43,34 +46,35 @@ def natural_sweep(
     steps in turn as well. `projections` are those of the latents at the batch. The slopes after the
     last step are returned too.
     """
-    latents = model.untied()
-    marginals = {name: latent.through(projections[name]) for name, latent in latents.items()}
-    after = None
-    for name in latents if names is None else names:
-        latents[name], marginals[name], after = _stepped(
-            model, batch, name, latents[name], projections[name], marginals, rate
-        )
-    return model.with_q(latents), slopes(model, marginals, batch) if after is None else after
+    joints, after = model.joints(), None
+    marginals = model.through(projections)
+    for i, joint in enumerate(joints):
+        if names is None or joint.names[0] in names:
+            joints[i], moved, after = _stepped(model, batch, joint, projections, marginals, rate)
+            marginals = {**marginals, **moved}
+    return model.with_q(joints), slopes(model, marginals, batch) if after is None else after
 
 
 def _stepped(
     model: Model,
     batch: Batch,
-    name: str,
-    latent: LatentGP,
-    projection: Projection,
+    joint: Joint,
+    projections: Mapping[str, Projection],
     marginals: Mapping[str, Moments],
     rate: ArrayLike,
-) -> tuple[LatentGP, Moments, Slopes | None]:
-    """Return a latent, or a family, after its steps, and its marginals there.
+) -> tuple[Joint, Several, Slopes | None]:
+    """Return latents, or families, after their steps, and their marginals there.
 
     The slopes there are returned if the last step was judged by the bound after it.
     """
-    linear = model.likelihood.linear and name in model.signal.linear
-    rate = jnp.asarray(rate if linear else rate * _DAMPING, marginals[name].mean.dtype)
-    places, shape = _turns(model, name, latent)
+    names = joint.names
+    alone = len(names) == 1 and model.mixing is None
+    linear = model.likelihood.linear and alone and names[0] in model.signal.linear
+    rate = jnp.asarray(rate if linear else rate * _DAMPING, marginals[names[0]].mean.dtype)
+    places, shape = _turns(model, joint)
+    projection = {name: projections[name] for name in names}
 
-    Carry = tuple[LatentGP, Moments, Slopes | None]
+    Carry = tuple[Joint, Several, Slopes | None]
 
     def turn(carry: Carry, first: Array) -> tuple[Carry, None]:
         family, family_marginals, _ = carry
@@ -78,17 +82,17 @@ def _stepped(
         def own(tree: Any) -> Any:
             return jax.tree.map(lambda leaf: part_of(leaf, first, shape), tree)
 
-        def whole(moments: Moments) -> Moments:
+        def whole(moments: Several) -> Several:
             return jax.tree.map(
                 lambda leaf, new: with_part(leaf, first, new), family_marginals, moments
             )
 
-        def slopes_at(moments: Moments) -> Slopes:
-            return slopes(model, {**marginals, name: whole(moments)}, batch)
+        def slopes_at(moments: Several) -> Slopes:
+            return slopes(model, {**marginals, **whole(moments)}, batch)
 
         member, at, moments = family.part(first, shape), own(projection), own(family_marginals)
         before, after = slopes_at(moments), None
-        slope = own(before.marginals[name])
+        slope = own({name: before.marginals[name] for name in names})
         if linear:
             member = member.natural_step(at, slope, rate)
             moments = member.through(at)
@@ -101,35 +105,37 @@ def _stepped(
         shapes = jax.eval_shape(lambda: slopes(model, marginals, batch))
         unknown = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     # With a loop a network of twenty latents compiles as fast as one of two.
-    return jax.lax.scan(turn, (latent, marginals[name], unknown), places)[0]
+    own_marginals = {name: marginals[name] for name in names}
+    return jax.lax.scan(turn, (joint, own_marginals, unknown), places)[0]
 
 
-def _turns(model: Model, name: str, latent: LatentGP) -> tuple[Array, tuple[int, ...]]:
+def _turns(model: Model, joint: Joint) -> tuple[Array, tuple[int, ...]]:
     """Return the index at which each turn starts in a family, [turns, axes], and its shape.
 
     Members that are summed into one output take turns.
     """
+    name = joint.names[0]
     letters = next(leaf.letters for leaf in model.signal.leaves if leaf.name == name)
     axes = [
         (n, letter not in model.signal.axes)
-        for n, letter in zip(latent.family_shape, letters, strict=True)
+        for n, letter in zip(joint.latents[name].family_shape, letters, strict=True)
     ]
     turns = np.ndindex(*(n if waits else 1 for n, waits in axes))
     return jnp.asarray(list(turns), dtype=int), tuple(1 if waits else n for n, waits in axes)
 
 
 def _safe_step(
-    latent: LatentGP,
-    moments: Moments,
-    projection: Projection,
-    slope: Moments,
+    joint: Joint,
+    moments: Several,
+    projection: Mapping[str, Projection],
+    slope: Several,
     rate: Array,
-    slopes_at: Callable[[Moments], Slopes],
+    slopes_at: Callable[[Several], Slopes],
     before: Slopes,
-) -> tuple[LatentGP, Moments, Slopes]:
+) -> tuple[Joint, Several, Slopes]:
     """Halve a step while it lowers the bound, and do not take it if it still does."""
-    Attempt = tuple[Array, LatentGP, Moments, Slopes, Array]
-    reached = before.value - latent.kl()
+    Attempt = tuple[Array, Joint, Several, Slopes, Array]
+    reached = before.value - joint.kl()
 
     def lower(state: Attempt) -> Array:
         halved, *_, value = state
@@ -139,14 +145,14 @@ def _safe_step(
         halved = state[0] + 1
         # Negative curvature is used where it raises the bound: without it the optimum is missed.
         convex = (halved < _HALVINGS).astype(rate.dtype)
-        new = latent.natural_step(projection, slope, rate * 0.5**halved, convex)
+        new = joint.natural_step(projection, slope, rate * 0.5**halved, convex)
         there = new.through(projection)
         after = slopes_at(there)
         return halved, new, there, after, after.value - new.kl()
 
     # The first attempt is the whole step, and any attempt is better than none.
-    state = jnp.asarray(-1), latent, moments, before, jnp.full_like(reached, -jnp.inf)
+    state = jnp.asarray(-1), joint, moments, before, jnp.full_like(reached, -jnp.inf)
     *_, new, there, after, value = jax.lax.while_loop(lower, halve, state)
     better = value >= reached
-    stayed = latent, moments, before
+    stayed = joint, moments, before
     return jax.tree.map(lambda n, o: jnp.where(better, n, o), (new, there, after), stayed)

@@ -123,10 +123,17 @@ class TrainingSettings:
 
 
 def latents_with_natural_steps(model: Model, settings: TrainingSettings) -> tuple[str, ...]:
-    """Return the latents whose q takes natural-gradient steps: with that method all not fixed."""
+    """Return the latents whose q takes natural-gradient steps: with that method all not fixed.
+
+    Coupled latents take them together, or not at all.
+    """
     if settings.method != "natural":
         return ()
-    return tuple(name for name in model.latents if not {"q", f"{name}.q"} & set(settings.fixed))
+    held = {name for name in model.latents if {"q", f"{name}.q"} & set(settings.fixed)}
+    for second, coupling in model.couplings.items():
+        if held & {second, coupling.on}:
+            held |= {second, coupling.on}
+    return tuple(name for name in model.latents if name not in held)
 
 
 def learned(model: Model, natural: tuple[str, ...] = ()) -> Model:
@@ -144,6 +151,11 @@ def _group_and_names(path: tuple[Any, ...]) -> tuple[str | None, set[str]]:
     keys = [str(getattr(entry, "name", getattr(entry, "key", ""))) for entry in path]
     if keys[0] == "likelihood":
         return (None, set()) if keys[-1] == "floor" else ("noise", {"noise"})
+    if keys[0] == "couplings":
+        return "variational", {"q", f"{keys[1]}.q"}
+    if keys[0] == "mixing":
+        means = {"f_mean": "f.prior_mean", "g_mean": "g.prior_mean"}
+        return "kernel", {"prior_mean", means[keys[1]]} if keys[1] in means else {"coupling"}
     if keys[2] not in _FIELDS:  # the jitter is not a parameter
         return None, set()
     group, name = _FIELDS[keys[2]]
@@ -169,6 +181,9 @@ def learning_rates(model: Model, settings: TrainingSettings) -> Model:
     def rate(path: tuple[Any, ...], leaf: Array) -> Array:
         group, names = _group_and_names(path)
         if group is None or names & set(settings.fixed):
+            return jnp.zeros((), leaf.dtype)
+        of_latent = path[0].name == "latents"
+        if model.mixing is not None and of_latent and "prior_mean" in names:  # it has its own
             return jnp.zeros((), leaf.dtype)
         return jnp.asarray(rates[group], leaf.dtype)
 

@@ -9,7 +9,7 @@ from zigp.models.likelihoods.bernoulli import Bernoulli
 from zigp.models.likelihoods.counts import ZeroInflatedNegativeBinomial, ZeroInflatedPoisson
 from zigp.models.likelihoods.gated import Gated
 from zigp.models.likelihoods.gaussian import NOISE_FLOOR, Gaussian
-from zigp.models.likelihoods.hurdles import HurdleGamma, HurdleLognormal
+from zigp.models.likelihoods.hurdles import Hurdle, HurdleGamma, HurdleLognormal
 from zigp.models.likelihoods.latent_noise import (
     LatentNoise,
     network_given,
@@ -23,6 +23,7 @@ __all__ = [
     "Bernoulli",
     "Gated",
     "Gaussian",
+    "Hurdle",
     "HurdleGamma",
     "HurdleLognormal",
     "LatentNoise",

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 from jaxtyping import PRNGKeyArray
 
 from zigp.gp.batch import Batch
 from zigp.gp.moments import Moments
+from zigp.math.quadrature import expectation
+from zigp.math.special import probit_moments
 from zigp.models.distributions import Inflated, Predictive
-from zigp.models.signal import Gate, Latent, Marginals, Signal, times
+from zigp.models.signal import Gate, Latent, Marginals, Signal, covariance, times
 
 
 class Likelihood(eqx.Module):
@@ -36,7 +40,8 @@ class Likelihood(eqx.Module):
 
     def with_exposure(self, f: Moments, exposure: Array) -> Moments:
         """Return the moments of the latent f of an amount that is multiplied by an exposure."""
-        return Moments(exposure * f.mean, exposure**2 * f.var)
+        cov = {name: exposure * c for name, c in f.cov.items()}
+        return Moments(exposure * f.mean, exposure**2 * f.var, cov)
 
     def local(self) -> dict[str, Array]:
         """Return the variances, by name, of latents that are drawn anew at every site."""
@@ -86,16 +91,16 @@ class LogAmounts(Amounts):
         """Return E[log p(y | f)] of an amount."""
 
     @abstractmethod
-    def amount(self, f: Moments) -> Predictive:
-        """Return the distribution of an amount."""
+    def amount(self, f: Moments, g: Moments, cov: Array | None) -> Predictive:
+        """Return the distribution of an amount where the signal is on."""
 
     @abstractmethod
     def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
         """Draw an amount for each value of f, with the first or with both of two keys."""
 
     def predictive(self, signal: Signal, marginals: Marginals) -> Inflated:
-        gate, latent = gate_and_latent(signal)
-        return Inflated(gate.moments(marginals).mean, self.amount(latent.moments(marginals)))
+        f, g, cov = amount_and_gate(signal, marginals)
+        return Inflated(probit_moments(g.mean, g.var).mean, self.amount(f, g, cov))
 
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
         gate, latent = gate_and_latent(signal)
@@ -109,13 +114,47 @@ class LogAmounts(Amounts):
         return jax.vmap(gate.value)(values) * jnp.exp(jax.vmap(latent.value)(values) + self.above)
 
     def clean_moments(self, signal: Signal, marginals: Marginals) -> Moments:
-        gate, latent = gate_and_latent(signal)
-        on, f = gate.moments(marginals), latent.moments(marginals)
+        # E[Φ(g)^k exp(k f)] = exp(k m + k² v/2) E[Φ(g′)^k], where g′ has the mean m_g + k c.
+        f, g, cov = amount_and_gate(signal, marginals)
         mean = jnp.exp(f.mean + 0.5 * f.var + self.above)
-        return times(on, Moments(mean, mean**2 * jnp.expm1(f.var)))
+        if cov is None:
+            gate = Moments(*probit_moments(g.mean, g.var))
+            return times(gate, Moments(mean, mean**2 * jnp.expm1(f.var)))
+        first = mean * probit_moments(g.mean + cov, g.var).mean
+        on, spread = probit_moments(g.mean + 2.0 * cov, g.var)
+        return Moments(first, mean**2 * jnp.exp(f.var) * (on**2 + spread) - first**2)
 
     def with_exposure(self, f: Moments, exposure: Array) -> Moments:
-        return Moments(f.mean + jnp.log(exposure), f.var)
+        return Moments(f.mean + jnp.log(exposure), f.var, f.cov)
+
+
+def amount_and_gate(signal: Signal, marginals: Marginals) -> tuple[Moments, Moments, Array | None]:
+    """Return the moments of f and g, and their covariance, None if they are independent."""
+    gate, latent = gate_and_latent(signal)
+    f, g = latent.moments(marginals), gate.of.moments(marginals)
+    return f, g, covariance(latent, gate.of, marginals)
+
+
+def expectation_over_gate(
+    function: Callable[..., Array], f: Moments, g: Moments, cov: Array | None, *args: ArrayLike
+) -> Array:
+    """Return E[function(g, m, v, *args)] over g, with m and v the mean and variance of f given g.
+
+    With a covariance c, m = m_f + (g − m_g) c/v_g and v = v_f − c²/v_g.
+    """
+    if cov is None:
+        return expectation(function, g.mean, g.var, f.mean, f.var, *args)
+    slope = cov / jnp.maximum(g.var, jnp.finfo(g.var.dtype).tiny)
+    level, var = f.mean - slope * g.mean, jnp.maximum(f.var - slope * cov, 0.0)
+    return expectation(_along_line(function), g.mean, g.var, level, slope, var, *args)
+
+
+@cache  # one object for each function, as `expectation` requires
+def _along_line(function: Callable[..., Array]) -> Callable[..., Array]:
+    def tilted(g: Array, level: Array, slope: Array, *args: Array) -> Array:
+        return function(g, level + slope * g, *args)
+
+    return tilted
 
 
 def gate_and_latent(signal: Signal) -> tuple[Gate, Signal]:

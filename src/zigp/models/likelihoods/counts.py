@@ -18,7 +18,11 @@ from zigp.gp.moments import Moments
 from zigp.math.quadrature import expectation, trapezoid
 from zigp.math.special import log_normal_cdf, log_probit_mean
 from zigp.models.distributions import Counts, log_latent_nodes
-from zigp.models.likelihoods.base import LogAmounts, gate_and_latent
+from zigp.models.likelihoods.base import (
+    LogAmounts,
+    amount_and_gate,
+    expectation_over_gate,
+)
 from zigp.models.signal import Marginals, Signal
 
 _INNER_NODES = 17
@@ -32,7 +36,7 @@ class ZeroInflatedCounts(LogAmounts):
     """
 
     @abstractmethod
-    def zero_density(self, g: Moments, f: Moments) -> Array:
+    def zero_density(self, f: Moments, g: Moments, cov: Array | None) -> Array:
         """Return E[log P(y = 0)] over g and f."""
 
     @property
@@ -41,15 +45,14 @@ class ZeroInflatedCounts(LogAmounts):
         """The dispersion r in Var = mean + mean²/r, None for Poisson."""
 
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
-        gate, latent = gate_and_latent(signal)
-        g, f = gate.of.moments(marginals), latent.moments(marginals)
+        f, g, cov = amount_and_gate(signal, marginals)
         y = jnp.where(batch.weight > 0, batch.y, 0.0)
         positive = log_probit_mean(g.mean, g.var) + self.amount_density(y, f)
-        density = jnp.where(y > 0, positive, self.zero_density(g, f))
+        density = jnp.where(y > 0, positive, self.zero_density(f, g, cov))
         return jnp.sum(batch.weight * density)
 
-    def amount(self, f: Moments) -> Counts:
-        return Counts(*log_latent_nodes(f), self.spread)
+    def amount(self, f: Moments, g: Moments, cov: Array | None) -> Counts:
+        return Counts(*log_latent_nodes(f, g, cov), self.spread)
 
     def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
         rate = jnp.exp(f)
@@ -69,8 +72,8 @@ class ZeroInflatedPoisson(ZeroInflatedCounts):
         # E[exp(f)] = exp(mean + var/2)
         return y * f.mean - jnp.exp(f.mean + 0.5 * f.var) - gammaln(y + 1.0)
 
-    def zero_density(self, g: Moments, f: Moments) -> Array:
-        return expectation(_poisson_zero, g.mean, g.var, f.mean, f.var)
+    def zero_density(self, f: Moments, g: Moments, cov: Array | None) -> Array:
+        return expectation_over_gate(_poisson_zero, f, g, cov)
 
 
 class ZeroInflatedNegativeBinomial(ZeroInflatedCounts):
@@ -92,8 +95,8 @@ class ZeroInflatedNegativeBinomial(ZeroInflatedCounts):
     def amount_density(self, y: Array, f: Moments) -> Array:
         return expectation(_negative_binomial, f.mean, f.var, y, self.spread)
 
-    def zero_density(self, g: Moments, f: Moments) -> Array:
-        return expectation(_negative_binomial_zero, g.mean, g.var, f.mean, f.var, self.spread)
+    def zero_density(self, f: Moments, g: Moments, cov: Array | None) -> Array:
+        return expectation_over_gate(_negative_binomial_zero, f, g, cov, self.spread)
 
 
 def _poisson_zero(g: Array, mean: Array, var: Array) -> Array:

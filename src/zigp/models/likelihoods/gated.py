@@ -15,10 +15,14 @@ from jaxtyping import PRNGKeyArray
 
 from zigp.gp.batch import Batch
 from zigp.gp.moments import Moments
-from zigp.math.quadrature import expectation
 from zigp.math.special import normal_cdf
 from zigp.models.distributions import Mixture, mixture
-from zigp.models.likelihoods.base import Amounts, gate_and_latent
+from zigp.models.likelihoods.base import (
+    Amounts,
+    amount_and_gate,
+    expectation_over_gate,
+    gate_and_latent,
+)
 from zigp.models.likelihoods.gaussian import above_floor, from_excess
 from zigp.models.signal import Marginals, Signal
 
@@ -58,10 +62,9 @@ class Gated(Amounts):
         return from_excess(self.on_excess)
 
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
-        gate, latent = gate_and_latent(signal)
-        g, f = gate.of.moments(marginals), latent.moments(marginals)
+        pair = amount_and_gate(signal, marginals)
         y = jnp.where(batch.weight > 0, batch.y, 0.0)
-        density = expectation(_density, g.mean, g.var, y, f.mean, f.var, self.off, self.on)
+        density = expectation_over_gate(_density, *pair, y, self.off, self.on)
         return jnp.sum(batch.weight * density)
 
     def moments(self, signal: Signal, marginals: Marginals) -> Moments:
@@ -80,7 +83,7 @@ class Gated(Amounts):
         return drawn + jnp.sqrt(self.off + on**2 * self.on) * noise
 
 
-def _density(g: Array, y: Array, m: Array, v: Array, off: Array, on: Array) -> Array:
+def _density(g: Array, m: Array, v: Array, y: Array, off: Array, on: Array) -> Array:
     """E[log N(y; Φ(g) f, σ₀² + Φ(g)² σ₁²)] over f ~ N(m, v)."""
     gate = normal_cdf(g)
     var = off + gate * gate * on

@@ -15,8 +15,14 @@ from jaxtyping import PRNGKeyArray
 from zigp.gp.batch import Batch
 from zigp.gp.moments import Moments
 from zigp.math.special import log_probit_mean
-from zigp.models.distributions import Exponential, Gammas, Mixture, log_latent_nodes
-from zigp.models.likelihoods.base import LogAmounts, gate_and_latent
+from zigp.models.distributions import (
+    Exponential,
+    Gammas,
+    Mixture,
+    latent_if_on,
+    log_latent_nodes,
+)
+from zigp.models.likelihoods.base import LogAmounts, amount_and_gate
 from zigp.models.likelihoods.gaussian import above_floor, from_excess
 from zigp.models.signal import Marginals, Signal
 
@@ -28,8 +34,7 @@ class Hurdle(LogAmounts):
     """
 
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
-        gate, latent = gate_and_latent(signal)
-        g, f = gate.of.moments(marginals), latent.moments(marginals)
+        f, g, _ = amount_and_gate(signal, marginals)  # whose covariance plays no part here
         on = batch.y > 0
         switch = log_probit_mean(jnp.where(on, 1.0, -1.0) * g.mean, g.var)
         amount = self.amount_density(jnp.where(on, batch.y, 1.0), f)
@@ -58,9 +63,10 @@ class HurdleLognormal(Hurdle):
         error = (jnp.log(y) - f.mean) ** 2 + f.var
         return -jnp.log(y) - 0.5 * (jnp.log(2.0 * np.pi * self.noise) + error / self.noise)
 
-    def amount(self, f: Moments) -> Exponential:
-        # f is normal, and so is the logarithm of an amount.
-        return Exponential(Mixture(jnp.ones(1), f.mean[None], f.var[None] + self.noise))
+    def amount(self, f: Moments, g: Moments, cov: Array | None) -> Exponential:
+        # Given g, f is normal, and so is the logarithm of an amount.
+        log = latent_if_on(f, g, cov)
+        return Exponential(Mixture(log.weight, log.mean, log.var + self.noise))
 
     def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
         return jnp.exp(f + jnp.sqrt(self.noise) * jax.random.normal(keys[0], f.shape, f.dtype))
@@ -86,8 +92,8 @@ class HurdleGamma(Hurdle):
         inverse = jnp.exp(-f.mean + 0.5 * f.var)
         return k * (jnp.log(k) - f.mean - y * inverse) + (k - 1.0) * jnp.log(y) - gammaln(k)
 
-    def amount(self, f: Moments) -> Gammas:
-        weight, mean = log_latent_nodes(f)
+    def amount(self, f: Moments, g: Moments, cov: Array | None) -> Gammas:
+        weight, mean = log_latent_nodes(f, g, cov)
         return Gammas(weight, self.shape, self.shape / mean)
 
     def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
