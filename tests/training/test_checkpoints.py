@@ -377,6 +377,12 @@ def test_a_fit_that_was_killed_after_its_last_step_ends_where_it_had_ended(batch
     assert f"step {more} of" in str(stopped)
 
 
+def test_a_resumed_fit_whose_time_was_spent_takes_some_steps(kept):
+    (again,) = resumed(kept, replace(LONGER, max_seconds=1e-9))
+    assert len(again.bounds) == 151
+    assert "time budget" in again.stopped
+
+
 def lines_of(*functions) -> list[tuple[object, int]]:
     """Return every line of some functions, as a tracer sees it."""
     codes = [function.__code__ for function in functions]

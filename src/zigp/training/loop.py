@@ -226,8 +226,10 @@ class Training:
             return "every restart failed"
         if abs(self._gain()) / self.feed.rows < settings.tol:
             return f"the bound settled to within {settings.tol:g} per row (step {log.done})"
-        if settings.max_seconds is not None and log.elapsed >= settings.max_seconds:
-            return f"the time budget of {settings.max_seconds:g} s was spent (step {log.done})"
+        # A resumed fit whose time was spent before takes some steps all the same.
+        budget = settings.max_seconds if self.pace < np.inf else None
+        if budget is not None and log.elapsed >= budget:
+            return f"the time budget of {budget:g} s was spent (step {log.done})"
         return f"all {settings.steps} steps done" if log.done >= settings.steps else ""
 
     def _gain(self) -> float:
