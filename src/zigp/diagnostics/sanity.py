@@ -1,6 +1,6 @@
 """Signs of trouble in a fitted model, as sentences that say what to do."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +27,8 @@ _OUTLIERS = (
     "example with likelihood='hurdle_lognormal'."
 )
 _KM_PER_DEGREE = 111.2
+_APART = 1.05  # R-hat of chains that disagree
+_FEWEST_DRAWS = 100  # that are independent
 _GATES = ("g", "k")  # the latents of gates Φ(g)
 
 
@@ -57,6 +59,33 @@ def findings(
         *(said for name, gp in latents.items() if name[0] in _GATES for said in _gate(name, gp)),
         *_noise(model),
     ]
+
+
+def chain_findings(
+    rhat: Mapping[str, np.ndarray], ess: Mapping[str, np.ndarray], divergent: np.ndarray
+) -> list[str]:
+    """Return a sentence for each sign that chains have not reached the posterior."""
+    found = []
+    if count := int(divergent.sum()):
+        found.append(
+            f"{count:,} of {divergent.size:,} transitions diverged: parts of the posterior may be "
+            "left out. Raise warmup, or fix parameters that the data do not determine."
+        )
+    apart = {k: float(np.max(v)) for k, v in rhat.items() if np.max(v) > _APART}
+    if apart:
+        worst = max(apart, key=lambda name: apart[name])
+        found.append(
+            f"Chains disagree about {', '.join(apart)}: R-hat is up to {apart[worst]:.2f} "
+            f"({worst}). Raise draws and warmup."
+        )
+    few = {k: float(np.min(v)) for k, v in ess.items() if np.min(v) < _FEWEST_DRAWS}
+    if few:
+        worst = min(few, key=lambda name: few[name])
+        found.append(
+            f"Few independent draws of {', '.join(few)}: as few as {few[worst]:.0f} ({worst}). "
+            "Raise draws."
+        )
+    return found
 
 
 def _training(bounds: np.ndarray | None) -> Iterator[str]:

@@ -6,12 +6,11 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from zigp.estimators.families import OutputScale
 from zigp.models import predictions
-from zigp.models.likelihoods import LogAmounts
 from zigp.models.predictions import Predictions, Question
 from zigp.runtime.session import entry_point
 
@@ -134,7 +133,7 @@ class ModelDistribution(PredictiveDistribution):
     ) -> None:
         self._predictions, self._scale, self._median = made, scale, median
         self.shape = (made.rows,) if outputs is None else (made.rows, outputs)
-        self.has_atom = isinstance(made.likelihood, LogAmounts)
+        self.has_atom = made.likelihood.has_atom
 
     @cached_property
     def point(self) -> np.ndarray:
@@ -209,9 +208,12 @@ class ZeroInflatedDistribution(ModelDistribution):
             return super().quantile(p)
         if of == "if_on":
             return self.if_on.quantile(p)
-        latent = self._predictions.marginals["f" if of == "latent" else "g"]
-        value = latent.mean + ndtri(p) * np.sqrt(latent.var)
+        value = self._ask_latent("f" if of == "latent" else "g", p)
         return self._scale.to_user(value) if of == "latent" else ndtr(value)
+
+    @entry_point
+    def _ask_latent(self, name: str, p: float) -> np.ndarray:
+        return self._predictions.latent_quantile(name, p)
 
 
 class HurdleDistribution(PredictiveDistribution):

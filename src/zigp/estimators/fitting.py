@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from zigp.data.layout import as_batch, listed
 from zigp.data.streams import Block, Stream, prefetched
 from zigp.diagnostics.sanity import findings
-from zigp.estimators.preparing import Prepared
+from zigp.estimators.refining import Refined
 from zigp.gp.batch import Batch, Lattice, Rows
 from zigp.models.likelihoods import LogAmounts
 from zigp.models.model import Model
@@ -47,7 +47,7 @@ _MOST_CELLS, _CELLS_IN_A_STEP = 1_000_000, 250_000
 _SAMPLE, _ROWS_IN_A_STEP = 50_000, 2**14
 
 
-class SparseGP(Prepared):
+class SparseGP(Refined):
     """Base class of estimators of a single model, which is trained on its bound.
 
     Attributes
@@ -111,6 +111,9 @@ class SparseGP(Prepared):
         60
         """
         make_room()
+        self._forget_draws()
+        if self.posterior == "mcmc":
+            self._check_sampling()
         if jax.process_count() > 1:
             raise ValueError(
                 "fit takes all rows, so several processes would count each of them several times. "
@@ -125,6 +128,9 @@ class SparseGP(Prepared):
         settings = self._settings(cells, first[0])
         shape = f" on a lattice of {' × '.join(map(str, data.at.shape))}" * self.on_lattice_
         self._train(first, data, settings, shift, self._title() + shape)
+        self._keep_data(inputs.X, values, weights)
+        if self.posterior == "mcmc":
+            self.draws_ = self.refine().draws_
         return self
 
     @entry_point
@@ -158,6 +164,9 @@ class SparseGP(Prepared):
         60
         """
         make_room()
+        self._forget_draws()
+        if self.posterior == "mcmc":
+            raise ValueError("Sampling needs all rows in memory: use fit, or another posterior.")
         if jax.process_count() > 1 and self.random_state is None:
             raise ValueError(
                 "random_state=None draws another seed in every process, but all must start from "
@@ -371,7 +380,10 @@ class SparseGP(Prepared):
             if isinstance(self.model_.likelihood, LogAmounts)
             else getattr(self, "y_reach_", 1.0)
         )
-        return findings(self.model_, called, bounds, failure, self.retried_, reach)
+        return [
+            *findings(self.model_, called, bounds, failure, self.retried_, reach),
+            *self._chain_findings(),
+        ]
 
     def _summary(self) -> dict[str, Any]:
         trained = {

@@ -285,7 +285,8 @@ class HurdleGPRegressor(GatedRegressor):
         first, second = jax.random.split(key)
         gate = self.classifier_
         rows, groups = gate._checked(X) - gate.layout_.centre, gate.layout_.groups
-        on = predictions.draw(gate.model_, rows, groups, n, first, noise=noise)
+        draws = gate._averaged_over
+        on = predictions.draw(gate.model_, rows, groups, n, first, noise=noise, draws=draws)
         if len(gate.classes_) == 1:
             on = np.broadcast_to(float(gate.classes_[0]), on.shape)
         return on * self.regressor_._draws(X, n, second, noise)

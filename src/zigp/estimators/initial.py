@@ -119,7 +119,7 @@ def _chain_axis(
 
 def _form(posterior: str, size: int, *, chained: bool) -> CovarianceName | Literal["chain"]:
     """Return the form of the covariance of q for a number of inducing points."""
-    if posterior == "diagonal" or (posterior == "auto" and size > _MOST_DENSE):
+    if posterior == "diagonal" or (posterior != "full" and size > _MOST_DENSE):
         return "diagonal"
     if size <= (_MOST_DENSE if chained else _MOST_DENSE_ASKED):
         return "dense"

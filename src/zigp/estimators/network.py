@@ -164,6 +164,7 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
     )
     tol: float = redeclared(ModelRegressor, "tol", default=1e-5)
 
+    _several_outputs: ClassVar = True
     _always_fixed: ClassVar = ("f.prior_mean", "W.prior_mean")
     _default_method: ClassVar = "natural"
     _training: ClassVar = {"adam": (1500, 0.02), "natural": (300, 0.1)}

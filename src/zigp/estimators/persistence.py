@@ -27,7 +27,7 @@ from zigp.models.likelihoods import bernoulli, counts, gated, gaussian, hurdles,
 from zigp.runtime.atomic import replacing
 from zigp.runtime.digest import digest
 from zigp.runtime.session import entry_point
-from zigp.training import progress
+from zigp.training import progress, sampling
 
 FORMAT = 2
 _KEY = "zigp"
@@ -50,7 +50,7 @@ _FAULTS = (
 )
 _HOLDING_DATA = (
     *(columns, coupling, covariances, inducing, kernels, latent, layout, markov, mixing, model),
-    *(progress, signal),
+    *(progress, sampling, signal),
     *(bernoulli, counts, gated, gaussian, hurdles, latent_noise),
 )
 _CLASSES: dict[str, type] = {
@@ -187,7 +187,7 @@ def _packed(value: Any, arrays: dict[str, np.ndarray]) -> Any:
     if type(value) in ESTIMATORS.values():
         settings, run = value.get_params(deep=False), value._names("run")
         kept = {k: v for k, v in settings.items() if k not in run and not _is_unsaved(v)}
-        learned = {k: v for k, v in vars(value).items() if k not in settings}
+        learned = {k: v for k, v in vars(value).items() if k not in settings and k != "_data"}
         return {
             "estimator": type(value).__name__,
             "settings": {k: _packed(v, arrays) for k, v in kept.items()},

@@ -49,6 +49,11 @@ class Prepared(GPSettings):
 
     model_: Model
 
+    @property
+    def _averaged_over(self) -> dict[str, np.ndarray] | None:
+        """The draws that predictions average over, if there are any."""
+        return None
+
     # -- what a subclass provides ---------------------------------------------------------------
 
     @abstractmethod
@@ -231,10 +236,10 @@ class Prepared(GPSettings):
         if isinstance(X, Lattice):
             axes = (a - centre[list(c)] for a, c in zip(X.axes, X.columns, strict=True))
             inputs = Lattice(tuple(axes), X.columns, X.exposure, X.exposure_column)
-            return Predictions(self.model_, inputs)
+            return Predictions(self.model_, inputs, self._averaged_over)
         rows = self._checked(X)
         self._exposure_of(rows)
-        return Predictions(self.model_, Rows(rows - centre))
+        return Predictions(self.model_, Rows(rows - centre), self._averaged_over)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")

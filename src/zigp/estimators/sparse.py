@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from jax import Array
 from numpy.typing import ArrayLike
+from scipy.special import ndtri
 from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -60,7 +61,9 @@ class ModelRegressor(Regressor, SparseGP):
 
     def _draws(self, X: ArrayLike, n: int, key: Array, noise: bool) -> np.ndarray:
         rows, groups = self._checked(X) - self.layout_.centre, self.layout_.groups
-        drawn = predictions.draw(self.model_, rows, groups, n, key, noise=noise)
+        drawn = predictions.draw(
+            self.model_, rows, groups, n, key, noise=noise, draws=self._averaged_over
+        )
         in_user_units = np.stack([self._output_scale.to_user(one.T) for one in drawn])
         outputs = () if self._output_names is None else (len(self._output_names),)
         return in_user_units.reshape(n, len(rows), *outputs)
@@ -252,5 +255,9 @@ class SparseGPClassifier(ClassifierMixin, SparseGP):
         >>> model.decision_function(new) > 0
         array([False,  True])
         """
-        g = self._predictions(X).marginals["g"]
+        made = self._predictions(X)
+        if self._averaged_over is not None:
+            p = made.ask(predictions.moments)["mean"]
+            return ndtri(np.clip(p, np.finfo(p.dtype).tiny, 1.0 - np.finfo(p.dtype).epsneg))
+        g = made.marginals["g"]
         return np.asarray(g.mean / np.sqrt(1.0 + g.var))

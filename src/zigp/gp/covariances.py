@@ -1,4 +1,4 @@
-"""The covariance S of the whitened inducing variables: diagonal or dense."""
+"""The covariance S of the whitened inducing variables: diagonal, dense, or zero."""
 
 from __future__ import annotations
 
@@ -36,6 +36,10 @@ class Covariance(eqx.Module):
     @abstractmethod
     def logdet(self) -> Array:
         """Return log |S|."""
+
+    def divergence(self, m: Array) -> Array:
+        """Return KL(N(m, S) ‖ N(0, I)) = ½ (tr S + |m|² − M − log |S|)."""
+        return 0.5 * (self.trace() + jnp.sum(m * m) - m.size - self.logdet())
 
     @abstractmethod
     def colour(self, noise: Array) -> Array:
@@ -143,6 +147,34 @@ class Dense(Covariance):
         U = jnp.linalg.cholesky(precision[::-1, ::-1])[::-1, ::-1]
         root = solve_triangular(U, eye, lower=False).T
         return root, rate * (root @ (root.T @ gradient))
+
+
+class Zero(Covariance):
+    """No spread, S = 0: the inducing variables are at m, one draw of them.
+
+    The divergence is −log p(w) at w = m, so that the bound becomes the log density of w and y.
+    """
+
+    def quadratic(self, projection: Projection) -> Array:
+        return jnp.zeros(projection.shape, projection.A[0].dtype)
+
+    def trace(self) -> Array:
+        return jnp.zeros(())
+
+    def logdet(self) -> Array:
+        return jnp.asarray(-jnp.inf)
+
+    def colour(self, noise: Array) -> Array:
+        return jnp.zeros_like(noise)
+
+    def divergence(self, m: Array) -> Array:
+        """½ |m|² + ½ M log 2π."""
+        return 0.5 * (jnp.sum(m * m) + m.size * np.log(2.0 * np.pi))
+
+    def natural_step(
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array
+    ) -> tuple[Covariance, Array]:
+        raise TypeError("A draw has no covariance to train.")
 
 
 COVARIANCES: dict[str, type[Diagonal] | type[Dense]] = {"diagonal": Diagonal, "dense": Dense}

@@ -67,6 +67,36 @@ class Joint(eqx.Module):
         apart = reduce(add, (gp.kl() for gp in self.latents.values()))
         return apart if self.coupling is None else apart + self.coupling.penalty()
 
+    def at_noise(self, noise: Mapping[str, Array]) -> dict[str, Array]:
+        """Return m + R ε for standard normal noise ε shaped as the means of q."""
+        names, coupling = self.names, self.coupling
+        pair = [self.latents[name] for name in names]
+
+        def moved(
+            coupling: Coupling | None, means: list[Array], covs: list[Any], noise: list[Array]
+        ) -> list[Array]:
+            drawn = [m + cov.colour(e) for m, cov, e in zip(means, covs, noise, strict=True)]
+            if coupling is not None:
+                drawn[1] = drawn[1] + coupling.follow(noise[0]).reshape(drawn[1].shape)
+            return drawn
+
+        means, covs = [jnp.asarray(gp.q_mean) for gp in pair], [gp.q_cov for gp in pair]
+        for _ in range(pair[0].leading):
+            moved = jax.vmap(moved)
+        return dict(
+            zip(names, moved(coupling, means, covs, [noise[n] for n in names]), strict=True)
+        )
+
+    def logdet(self) -> Array:
+        """Return log |S|."""
+        total = jnp.zeros(())
+        for gp in self.latents.values():
+            logdet = lambda cov: cov.logdet()  # noqa: E731
+            for _ in range(gp.leading):
+                logdet = jax.vmap(logdet)
+            total = total + jnp.sum(logdet(gp.q_cov))
+        return total
+
     def draw(
         self, keys: Mapping[str, PRNGKeyArray], at: Rows | Lattice, n: int
     ) -> dict[str, Array]:

@@ -253,8 +253,7 @@ class LatentGP(eqx.Module):
         return jnp.asarray(self.prior_mean) + jnp.sqrt(self.variance) * h
 
     def _kl(self) -> Array:
-        m = jnp.asarray(self.q_mean)
-        return 0.5 * (self.q_cov.trace() + jnp.sum(m * m) - m.size - self.q_cov.logdet())
+        return self.q_cov.divergence(jnp.asarray(self.q_mean))
 
     def _noise(self, key: PRNGKeyArray, n: int) -> Float[Array, "n ..."]:
         def one(key: PRNGKeyArray) -> Array:

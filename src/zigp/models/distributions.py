@@ -28,6 +28,7 @@ _NODES_MANY = 512
 _NODES_LOG = 61
 _NODES_ON = 121
 _REACH = 8.0
+_COARSE = 17, 4.5  # nodes and reach where many distributions are averaged
 _BISECTIONS = 60
 _ENDLESS = 1e9  # standard deviations, in place of infinity
 
@@ -206,7 +207,11 @@ class Inflated(Predictive):
 
 
 def mixture(
-    signal: Signal, marginals: Marginals, noise: Callable[[Callable[[Signal], Array]], Array]
+    signal: Signal,
+    marginals: Marginals,
+    noise: Callable[[Callable[[Signal], Array]], Array],
+    *,
+    coarse: bool = False,
 ) -> Mixture:
     """Return the distribution of an observation at every input and output, a mixture of normals.
 
@@ -221,7 +226,7 @@ def mixture(
         sizes = zip(part.axes, part.moments(marginals).mean.shape, strict=False)
         inputs = moments.mean.ndim - len(signal.axes)
         shapes.append([1 if a in signal.axes else n for a, n in sizes] + [1] * inputs)
-    xi, weight = _standard_normal_rule(sum(prod(shape) for shape in shapes))
+    xi, weight = _standard_normal_rule(sum(prod(shape) for shape in shapes), coarse=coarse)
     split = np.split(xi, np.cumsum([prod(shape) for shape in shapes])[:-1], axis=1)
     nodes = [
         jnp.asarray(x.reshape(-1, *shape), moments.mean.dtype)
@@ -245,7 +250,7 @@ def latent_if_on(f: Moments, g: Moments, cov: Array | None) -> Mixture:
     """
     if cov is None:
         return Mixture(jnp.ones(1), f.mean[None], f.var[None])
-    nodes, weight = _nodes_along(g.mean, _NODES_ON)
+    nodes, weight = _nodes_along(g.mean, _NODES_ON, _REACH)
     sd = jnp.sqrt(g.var)
     slope = cov / jnp.maximum(sd, jnp.finfo(sd.dtype).tiny)
     open_ = weight * normal_cdf(g.mean + sd * nodes)
@@ -254,12 +259,14 @@ def latent_if_on(f: Moments, g: Moments, cov: Array | None) -> Mixture:
     return Mixture(open_ / jnp.sum(open_, 0), mean, jnp.broadcast_to(var, mean.shape))
 
 
-def log_latent_nodes(f: Moments, g: Moments, cov: Array | None) -> tuple[Array, Array]:
+def log_latent_nodes(
+    f: Moments, g: Moments, cov: Array | None, *, coarse: bool = False
+) -> tuple[Array, Array]:
     """Return weights [J, …] and values [J, inputs] of exp(f) where the signal is on.
 
     If f depends on g, weights contain P(on | f) = Φ((m_g + (f − m_f) c/v_f) / √(1 + v_g − c²/v_f)).
     """
-    nodes, weight = _nodes_along(f.mean, _NODES_LOG)
+    nodes, weight = _nodes_along(f.mean, *(_COARSE if coarse else (_NODES_LOG, _REACH)))
     sd = jnp.sqrt(f.var)
     values = jnp.exp(f.mean + sd * nodes)
     if cov is None:
@@ -270,14 +277,14 @@ def log_latent_nodes(f: Moments, g: Moments, cov: Array | None) -> tuple[Array, 
     return open_ / jnp.sum(open_, 0), values
 
 
-def _nodes_along(like: Array, count: int) -> tuple[Array, Array]:
+def _nodes_along(like: Array, count: int, reach: float) -> tuple[Array, Array]:
     """Return nodes and weights of the standard normal distribution in front of an array's axes."""
     ahead = (-1, *(1,) * like.ndim)
-    nodes, weight = (jnp.asarray(v, like.dtype).reshape(ahead) for v in trapezoid(count, _REACH))
+    nodes, weight = (jnp.asarray(v, like.dtype).reshape(ahead) for v in trapezoid(count, reach))
     return nodes, weight
 
 
-def _standard_normal_rule(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
+def _standard_normal_rule(dimensions: int, *, coarse: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes [J, dimensions] and weights [J] for expectations under N(0, I).
 
     They are those of the trapezoid rule in one dimension, and in more dimensions those of a
@@ -286,7 +293,7 @@ def _standard_normal_rule(dimensions: int) -> tuple[np.ndarray, np.ndarray]:
     if dimensions == 0:
         return np.zeros((1, 0)), np.ones(1)
     if dimensions == 1:
-        xi, weight = trapezoid(_NODES_ONE, _REACH)
+        xi, weight = trapezoid(*(_COARSE if coarse else (_NODES_ONE, _REACH)))
         return xi[:, None], weight
 
     from scipy.stats import norm, qmc

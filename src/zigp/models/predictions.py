@@ -21,7 +21,9 @@ from jax import Array
 
 from zigp.gp.batch import Batch, Lattice, Rows, distinct, padded_part, padded_size
 from zigp.gp.moments import Moments
+from zigp.models.averages import Averaged
 from zigp.models.distributions import Exponential, Mixture
+from zigp.models.draws import Values, drawn, some
 from zigp.models.likelihoods import (
     Amounts,
     Gaussian,
@@ -50,13 +52,14 @@ class Predictions:
     (moments, probabilities, quantiles) is a function of the marginals alone.
     """
 
-    def __init__(self, model: Model, inputs: Rows | Lattice) -> None:
-        self.likelihood = model.likelihood
+    def __init__(self, model: Model, inputs: Rows | Lattice, draws: Values | None = None) -> None:
+        """With draws of the model's parameters, answers are averages over them."""
+        self.likelihood = model.likelihood if draws is None else _averaged(model, draws)
         self.signal = model.likelihood.with_local(model.signal)
         self.rows = prod(inputs.shape)
         self.dtype = _dtype(model)
         inputs = jax.tree.map(lambda values: np.asarray(values, self.dtype), inputs)
-        self.marginals = _marginals(model.extended(inputs), inputs)
+        self.marginals = _marginals(model.extended(inputs), inputs, draws)
         for values in jax.tree.leaves(self.marginals):
             _refuse_nan(values)
 
@@ -68,6 +71,14 @@ class Predictions:
         other = copy(self)
         other.marginals = {"f": f, "g": g}
         return other
+
+    def latent_quantile(self, name: str, p: float) -> np.ndarray:
+        """Return the value that a latent stays below with probability p, at every input."""
+        latent = self.marginals[name]
+        mean, var = (np.reshape(part, (-1, self.rows)) for part in (latent.mean, latent.var))
+        weight = np.full(len(mean), 1.0 / len(mean))
+        given = (jnp.asarray(part, self.dtype) for part in (weight, mean, var, p))
+        return np.asarray(_mixture_quantile(*given))
 
     def ask(
         self, question: Question, *args: Any, along: Sequence[np.ndarray] = ()
@@ -92,7 +103,7 @@ class Predictions:
         return out
 
 
-def _marginals(model: Model, inputs: Rows | Lattice) -> dict[str, Moments]:
+def _marginals(model: Model, inputs: Rows | Lattice, draws: Values | None) -> dict[str, Moments]:
     """Return every latent's moments, the likelihood's own among them, with flattened inputs."""
     shape = inputs.shape
     if isinstance(inputs, Rows):
@@ -104,7 +115,7 @@ def _marginals(model: Model, inputs: Rows | Lattice) -> dict[str, Moments]:
         block = inputs
         for axis, (rows, step) in enumerate(zip(here, size, strict=True)):
             block = block.along(axis, partial(padded_part, rows=rows, size=step))
-        found = jax.tree.map(np.asarray, _marginals_at(model, block))
+        found = jax.tree.map(np.asarray, _marginals_at(model, block, draws))
         if whole is None:
             whole = jax.tree.map(
                 lambda leaf: np.empty((*leaf.shape[: -len(size)], *shape), leaf.dtype), found
@@ -116,8 +127,20 @@ def _marginals(model: Model, inputs: Rows | Lattice) -> dict[str, Moments]:
 
 
 @eqx.filter_jit
-def _marginals_at(model: Model, at: Rows | Lattice) -> dict[str, Moments]:
-    return model.signal_and_marginals(at)[1]
+def _marginals_at(model: Model, at: Rows | Lattice, draws: Values | None) -> dict[str, Moments]:
+    if draws is None:
+        return model.signal_and_marginals(at)[1]
+    return jax.lax.map(lambda one: drawn(model, one).signal_and_marginals(at)[1], dict(draws))
+
+
+@eqx.filter_jit
+def _averaged(model: Model, draws: Values) -> Averaged:
+    return Averaged(jax.vmap(lambda one: drawn(model, one).likelihood)(dict(draws)))
+
+
+@eqx.filter_jit
+def _mixture_quantile(weight: Array, mean: Array, var: Array, p: Array) -> Array:
+    return Mixture(weight, mean, var).quantile(p)
 
 
 def block_shape(shape: Sequence[int], cells: int) -> tuple[int, ...]:
@@ -172,7 +195,7 @@ def moments(likelihood: Likelihood, signal: Signal, marginals: Marginals) -> dic
 @eqx.filter_jit
 def components(likelihood: Likelihood, signal: Signal, marginals: Marginals) -> dict[str, Array]:
     """Gate, latent and signal of a zero-inflated GP, each with its standard deviation."""
-    gate, latent = (factor.moments(marginals) for factor in signal.factors())
+    gate, latent = likelihood.factor_moments(signal, marginals)
     clean = likelihood.clean_moments(signal, marginals)
     out = {}
     for name, part in (("gate", gate), ("latent", latent), ("signal", clean)):
@@ -280,8 +303,12 @@ def draw(
     key: Array,
     *,
     noise: bool,
+    draws: Values | None = None,
 ) -> np.ndarray:
-    """Return n draws [n, P, rows] of observations, or of the signal, each joint over all rows."""
+    """Return n draws [n, P, rows] of observations, or of the signal, each joint over all rows.
+
+    With draws of the model's parameters, each is from one of them.
+    """
     at, cells = _joint_inputs(X.astype(_dtype(model)), groups, model.exposure)
     model = model.extended(at)
     # As many draws at once as memory allows; the size is fixed, so that one program serves all.
@@ -289,11 +316,15 @@ def draw(
     size = min(n, max(1, _NUMBERS_AT_ONCE // numbers))
     blocks = []
     for start in range(0, n, size):
-        drawn = np.asarray(_draw(model, at, jax.random.fold_in(key, start), size, noise))
+        here = jax.random.fold_in(key, start)
+        if draws is None:
+            values = np.asarray(_draw(model, at, here, size, noise))
+        else:
+            values = np.asarray(_draw_each(model, some(draws, here, size), at, here, noise))
         if cells is not None:
-            drawn = drawn[(slice(None),) * (drawn.ndim - len(cells)) + cells]
-        _refuse_nan(drawn)
-        blocks.append(drawn)
+            values = values[(slice(None),) * (values.ndim - len(cells)) + cells]
+        _refuse_nan(values)
+        blocks.append(values)
     return np.concatenate(blocks)[:n]
 
 
@@ -317,6 +348,17 @@ def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> 
     if noise:
         return model.likelihood.observe(keys[0], whole, values)
     return model.likelihood.clean(whole, values)
+
+
+@eqx.filter_jit
+def _draw_each(model: Model, draws: Values, at: Rows | Lattice, key: Array, noise: bool) -> Array:
+    keys = jax.random.split(key, len(next(iter(draws.values()))))
+
+    def one(given: tuple[Values, Array]) -> Array:
+        values, key = given
+        return _draw(drawn(model, values), at, key, 1, noise)[0]
+
+    return jax.lax.map(one, (dict(draws), keys))
 
 
 def _joint_inputs(

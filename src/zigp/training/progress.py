@@ -23,6 +23,7 @@ class Progress:
     gain: float  # since the chunk before
     seconds: float
     budget: float = np.inf
+    kind: str = "bound"
 
     @property
     def seconds_left(self) -> float:
@@ -80,7 +81,9 @@ def progress_bar(title: str) -> Iterator[Show]:
     task = bar.add_task(title, total=1, state="compiling")
 
     def show(progress: Progress) -> None:
-        state = f"bound {progress.bound:,.1f} ({progress.gain:+,.1f})"
+        state = f"{progress.kind} {progress.bound:,.1f}"
+        if not np.isnan(progress.gain):
+            state += f" ({progress.gain:+,.1f})"
         state += f"  {progress.seconds_left:.0f} s left"
         done, of = progress.step, progress.steps
         with suppress(OSError):
@@ -106,7 +109,7 @@ def _lines(title: str, write: Callable[[str], object]) -> Show:
             with suppress(OSError):
                 write(
                     f"{title}: step {progress.step}/{progress.steps}, "
-                    f"bound {progress.bound:,.1f}, {progress.seconds:.0f} s, "
+                    f"{progress.kind} {progress.bound:,.1f}, {progress.seconds:.0f} s, "
                     f"{progress.seconds_left:.0f} s left\n"
                 )
 

@@ -162,6 +162,17 @@ def _group_and_names(path: tuple[Any, ...]) -> tuple[str | None, set[str]]:
     return group, {name, f"{keys[1]}.{name}"}
 
 
+def free_places(model: Model, fixed: tuple[str, ...]) -> set[str]:
+    """Return the places of all arrays that are parameters and not fixed."""
+    paths = [path for path, _ in jax.tree_util.tree_flatten_with_path(model)[0]]
+    named = {jax.tree_util.keystr(path, simple=True, separator="."): path for path in paths}
+    return {
+        place
+        for place, (group, names) in ((k, _group_and_names(path)) for k, path in named.items())
+        if group is not None and not names & set(fixed)
+    }
+
+
 def parameter_names(model: Model) -> list[str]:
     """Return the names that `TrainingSettings.fixed` accepts for a model."""
     paths = jax.tree_util.tree_flatten_with_path(learned(model))[0]

@@ -30,6 +30,16 @@ class Likelihood(eqx.Module):
     # True if its logarithm is quadratic in a signal that is linear in a latent.
     linear: ClassVar[bool] = False
 
+    @property
+    def has_atom(self) -> bool:
+        """True if an observation is exactly zero with positive probability."""
+        return False
+
+    @property
+    def whole(self) -> bool:
+        """True if observations are whole numbers."""
+        return False
+
     @abstractmethod
     def expected(self, signal: Signal, marginals: Marginals, batch: Batch) -> Array:
         """Return Σ weight · E_q[log p(y | signal)] over the batch."""
@@ -59,6 +69,10 @@ class Likelihood(eqx.Module):
         """Return mean and variance of the expected observation over the latents."""
         return signal.moments(marginals)
 
+    def factor_moments(self, signal: Signal, marginals: Marginals) -> tuple[Moments, ...]:
+        """Return mean and variance of each factor of the signal."""
+        return tuple(factor.moments(marginals) for factor in signal.factors())
+
     @abstractmethod
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
         """Draw observations given values of the latents, [draws, leading axes, inputs]."""
@@ -68,8 +82,13 @@ class Amounts(Likelihood):
     """A likelihood of amounts, which have a distribution; labels only have a probability."""
 
     @abstractmethod
-    def predictive(self, signal: Signal, marginals: Marginals) -> Predictive:
-        """Return the distribution of a new observation at every input."""
+    def predictive(
+        self, signal: Signal, marginals: Marginals, *, coarse: bool = False
+    ) -> Predictive:
+        """Return the distribution of a new observation at every input.
+
+        Averages over many of them can be `coarse`, with fewer nodes of quadratures.
+        """
 
     def moments(self, signal: Signal, marginals: Marginals) -> Moments:
         return self.predictive(signal, marginals).moments()
@@ -82,6 +101,10 @@ class LogAmounts(Amounts):
     """
 
     @property
+    def has_atom(self) -> bool:
+        return True
+
+    @property
     def above(self) -> Array | float:
         """c, the difference between the logarithm of the mean and f."""
         return 0.0
@@ -91,16 +114,19 @@ class LogAmounts(Amounts):
         """Return E[log p(y | f)] of an amount."""
 
     @abstractmethod
-    def amount(self, f: Moments, g: Moments, cov: Array | None) -> Predictive:
+    def amount(
+        self, f: Moments, g: Moments, cov: Array | None, *, coarse: bool = False
+    ) -> Predictive:
         """Return the distribution of an amount where the signal is on."""
 
     @abstractmethod
     def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
         """Draw an amount for each value of f, with the first or with both of two keys."""
 
-    def predictive(self, signal: Signal, marginals: Marginals) -> Inflated:
+    def predictive(self, signal: Signal, marginals: Marginals, *, coarse: bool = False) -> Inflated:
         f, g, cov = amount_and_gate(signal, marginals)
-        return Inflated(probit_moments(g.mean, g.var).mean, self.amount(f, g, cov))
+        on = probit_moments(g.mean, g.var).mean
+        return Inflated(on, self.amount(f, g, cov, coarse=coarse))
 
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
         gate, latent = gate_and_latent(signal)

@@ -35,6 +35,10 @@ class ZeroInflatedCounts(LogAmounts):
     E[log(Φ(−g) + Φ(g) p(0 | f))], a quadrature over g and f.
     """
 
+    @property
+    def whole(self) -> bool:
+        return True
+
     @abstractmethod
     def zero_density(self, f: Moments, g: Moments, cov: Array | None) -> Array:
         """Return E[log P(y = 0)] over g and f."""
@@ -51,8 +55,8 @@ class ZeroInflatedCounts(LogAmounts):
         density = jnp.where(y > 0, positive, self.zero_density(f, g, cov))
         return jnp.sum(batch.weight * density)
 
-    def amount(self, f: Moments, g: Moments, cov: Array | None) -> Counts:
-        return Counts(*log_latent_nodes(f, g, cov), self.spread)
+    def amount(self, f: Moments, g: Moments, cov: Array | None, *, coarse: bool = False) -> Counts:
+        return Counts(*log_latent_nodes(f, g, cov, coarse=coarse), self.spread)
 
     def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
         rate = jnp.exp(f)

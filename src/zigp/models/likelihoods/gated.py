@@ -72,9 +72,10 @@ class Gated(Amounts):
         s, on = signal.moments(marginals), gate.moments(marginals)
         return Moments(s.mean, s.var + self.off + (on.mean**2 + on.var) * self.on)
 
-    def predictive(self, signal: Signal, marginals: Marginals) -> Mixture:
+    def predictive(self, signal: Signal, marginals: Marginals, *, coarse: bool = False) -> Mixture:
         gate, _ = gate_and_latent(signal)
-        return mixture(signal, marginals, lambda value: self.off + value(gate) ** 2 * self.on)
+        noise = lambda value: self.off + value(gate) ** 2 * self.on  # noqa: E731
+        return mixture(signal, marginals, noise, coarse=coarse)
 
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
         gate, _ = gate_and_latent(signal)

@@ -63,9 +63,9 @@ class Gaussian(Amounts):
         s = signal.moments(marginals)
         return Moments(s.mean, s.var + self._along(s.mean))
 
-    def predictive(self, signal: Signal, marginals: Marginals) -> Mixture:
+    def predictive(self, signal: Signal, marginals: Marginals, *, coarse: bool = False) -> Mixture:
         like = signal.moments(marginals).mean
-        return mixture(signal, marginals, lambda _: self._along(like))
+        return mixture(signal, marginals, lambda _: self._along(like), coarse=coarse)
 
     def observe(self, key: PRNGKeyArray, signal: Signal, values: Mapping[str, Array]) -> Array:
         drawn = jax.vmap(signal.value)(values)

@@ -63,7 +63,9 @@ class HurdleLognormal(Hurdle):
         error = (jnp.log(y) - f.mean) ** 2 + f.var
         return -jnp.log(y) - 0.5 * (jnp.log(2.0 * np.pi * self.noise) + error / self.noise)
 
-    def amount(self, f: Moments, g: Moments, cov: Array | None) -> Exponential:
+    def amount(
+        self, f: Moments, g: Moments, cov: Array | None, *, coarse: bool = False
+    ) -> Exponential:
         # Given g, f is normal, and so is the logarithm of an amount.
         log = latent_if_on(f, g, cov)
         return Exponential(Mixture(log.weight, log.mean, log.var + self.noise))
@@ -92,8 +94,8 @@ class HurdleGamma(Hurdle):
         inverse = jnp.exp(-f.mean + 0.5 * f.var)
         return k * (jnp.log(k) - f.mean - y * inverse) + (k - 1.0) * jnp.log(y) - gammaln(k)
 
-    def amount(self, f: Moments, g: Moments, cov: Array | None) -> Gammas:
-        weight, mean = log_latent_nodes(f, g, cov)
+    def amount(self, f: Moments, g: Moments, cov: Array | None, *, coarse: bool = False) -> Gammas:
+        weight, mean = log_latent_nodes(f, g, cov, coarse=coarse)
         return Gammas(weight, self.shape, self.shape / mean)
 
     def draw_amount(self, keys: Sequence[PRNGKeyArray], f: Array) -> Array:
