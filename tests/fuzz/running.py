@@ -234,7 +234,9 @@ def _is_finite(path: Path) -> bool:
     if path.suffix not in _READERS or not path.is_file():
         return True
     table = _READERS[path.suffix](path)
-    names = ["prob_on"] if "class" in table else _PREDICTED
+    several = [name for name in table if str(name).partition("_")[0] in _PREDICTED[:2]]
+    # Beside the predictions of several outputs, a column "mean" is one of the user's own.
+    names = ["prob_on"] if "class" in table else [n for n in several if "_" in n] or _PREDICTED
     columns = [np.asarray(table[name]) for name in names if name in table]
     return all(values.dtype.kind in "fiu" and np.isfinite(values).all() for values in columns)
 
