@@ -77,7 +77,8 @@ def test_a_full_posterior_on_a_lattice_predicts_saves_and_loads(tmp_path):
     np.testing.assert_array_equal(zigp.load(path).predict(between), model.predict(between))
 
 
-def test_warm_starts_continue_from_the_states(tmp_path):
+@pytest.mark.slow
+def test_warm_starts_continue_from_the_states():
     X, y = cells()
     model = ZeroInflatedGPRegressor(likelihood="hurdle_lognormal", warm_start=True, **FULL)
     first = model.fit(X, y).bounds_[-1]
@@ -102,7 +103,11 @@ def test_gate_and_amount_are_coupled_on_request():
     assert not hurdle.fit(X, np.maximum(y, 0.0)).model_.couplings  # they are independent anyway
 
 
-@pytest.mark.parametrize("likelihood", ["gaussian", "hurdle_lognormal", "hurdle_gamma", "zinb"])
+@pytest.mark.parametrize(
+    "likelihood",
+    ["hurdle_gamma"]
+    + [pytest.param(n, marks=pytest.mark.slow) for n in ("gaussian", "hurdle_lognormal", "zinb")],
+)
 def test_a_coregionalised_pair_predicts_what_its_draws_say(likelihood):
     rng = np.random.default_rng(4)
     X = rng.uniform(0, 10, (150, 1))

@@ -61,7 +61,7 @@ def fitted(name: str, covariance: str) -> Model:
     return model
 
 
-@pytest.fixture(params=list(KERNELS))
+@pytest.fixture(params=[pytest.param("matern12", marks=pytest.mark.slow), "matern32"])
 def both(request) -> tuple[Model, Model]:
     """Return the same model with a q along a chain and with a dense q, both at their optimum."""
     return fitted(request.param, "markov"), fitted(request.param, "dense")

@@ -191,7 +191,7 @@ def _flat(model: Model, names: tuple[str, ...]) -> tuple[Array, Callable[[Array]
 
 def _density(whitening: Whitening, data: Batch, names: tuple[str, ...], to_q: _Map) -> Callable:
     unravel = _flat(whitening.model, names)[1]
-    return lambda z: whitening.log_density(unravel(to_q.out(z)), data)
+    return lambda z: whitening.log_density(unravel(to_q.out(z)), data).astype(z.dtype)
 
 
 @eqx.filter_jit
@@ -306,6 +306,8 @@ def _first_root(model: Model, names: tuple[str, ...]) -> Array:
 def _estimated(positions: np.ndarray, before: _Map) -> _Map:
     """Return the map that makes these positions standard normal, as far as they tell."""
     n, root = len(positions), np.asarray(before.root)
+    if n < _FEWEST:
+        return before
     share = n / (n + _SHRINKAGE)
     covariance = share * np.cov(positions.T) + (1.0 - share) * root @ root.T
     found = positions.mean(axis=0), np.linalg.cholesky(covariance)

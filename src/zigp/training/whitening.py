@@ -77,6 +77,7 @@ class Whitening(eqx.Module):
         here = with_values(self.model, {k: v for k, v in z.items() if not k.endswith("q_mean")})
         projections = here.project(data.at)
         values, logdet = dict(z), jnp.zeros(())
+        whole = jnp.ones((), jnp.result_type(*z.values()))
         late = [i for i, joint in enumerate(here.joints()) if self.exact in joint.names]
         for i in sorted(range(len(self.weights)), key=lambda i: i in late):
             joint = here.joints()[i]
@@ -84,7 +85,7 @@ class Whitening(eqx.Module):
                 sites = self._exact_sites(here, values, data, projections)
             else:
                 sites = self._sites(joint, self.weights[i])
-            q = joint.natural_step(projections, sites, jnp.ones(()))
+            q = joint.natural_step(projections, sites, whole)
             nothing = {name: jnp.zeros_like(gp.q_mean) for name, gp in joint.latents.items()}
             noise = {name: z.get(_place(name), zero) for name, zero in nothing.items()}
             values |= {_place(name): w for name, w in q.at_noise(noise).items()}
