@@ -86,7 +86,6 @@ def save(estimator: Any, path: str | os.PathLike[str]) -> None:
         raise OSError(error.errno, error.strerror or str(error), str(path)) from error
 
 
-@entry_point
 def load(path: str | os.PathLike[str]) -> Any:
     """Load an estimator from a file, ready to predict or, with `warm_start`, to train further.
 
@@ -259,8 +258,8 @@ def _fitted(name: str, settings: dict[str, Any], learned: dict[str, Any]) -> Any
         raise _DamageError(f"there is no estimator {name!r}")
     cls: Any = ESTIMATORS[name]
     made = cls(**{key: value for key, value in settings.items() if key not in cls._names("run")})
-    if isinstance(trained := learned.get("model_"), model.Model):
-        learned["model_"] = trained.refreshed()
+    if isinstance(trained := learned.get("model_"), model.Model) and trained.chained:
+        learned["model_"] = entry_point(trained.refreshed)()
     for key, value in learned.items():
         if getattr(cls, key, None) is not None:  # a method or a property
             raise _DamageError(f"{name} does not learn {key!r}")
