@@ -40,7 +40,7 @@ Entries = dict[str, np.ndarray]
 Settings = dict[str, Any]
 
 # Settings that got another name after the first recording: old name to new name.
-RENAMED = {"dtype": "precision"}
+RENAMED = {"dtype": "precision", "covariance": "posterior"}
 FLOAT32_RTOL = 1e-3  # for entries with "float32" in their names
 ATTRIBUTES = ("likelihood_", "n_iter_", "on_lattice_", "stopped_", "retried_")
 

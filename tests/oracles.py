@@ -45,17 +45,6 @@ def probit_gradient(mean: float, var: float) -> tuple[tuple[mp.mpf, ...], tuple[
         return d_mean, d_var
 
 
-def owens_t(h: float, a: float) -> mp.mpf:
-    """Return 1/(2π) ∫_0^a exp(−h²(1+x²)/2) / (1+x²) dx, to thirty digits."""
-    with mp.workdps(30):
-        h, a = mp.mpf(float(h)), mp.mpf(float(a))
-        # Scaled to start at one, since mpmath aims at absolute errors, and cut where it vanishes.
-        integrand = lambda x: mp.exp(-h * h * x * x / 2) / (1 + x * x)  # noqa: E731
-        end = min(a, 12 / max(abs(h), mp.mpf(1) / 4))
-        scale = mp.exp(-h * h / 2) / (2 * mp.pi)
-        return scale * mp.quad(integrand, mp.linspace(0, end, 9))
-
-
 def se_kernel(X, Z, lengthscale, variance):
     scaled = (X[:, None, :] - Z[None, :, :]) / np.asarray(lengthscale)
     return variance * np.exp(-0.5 * np.sum(scaled**2, axis=-1))

@@ -15,7 +15,6 @@ import tomllib
 from pathlib import Path
 from unittest.mock import Mock
 
-import fsspec
 import numpy as np
 import pandas as pd
 import pytest
@@ -170,41 +169,18 @@ def test_a_lattice_is_fitted_and_predicted_as_netcdf_and_zarr(works):
 # -- streams and addresses ------------------------------------------------------------------------
 
 
-@pytest.fixture
-def far(zigp):
-    """Rain in a file, in the files of a folder, and at an address in memory."""
-    memory = fsspec.filesystem("memory")
-    Path("parts").mkdir()
-    for name, part in (("b", TABLE[100:]), ("a", TABLE[:100])):
-        part.to_parquet(f"parts/{name}.parquet")
-        memory.pipe_file(f"/rain/{name}.parquet", part.to_parquet())
-    yield Path("rain.parquet").absolute().as_uri()
-    memory.store.clear()
-
-
-@pytest.mark.slow
-def test_a_folder_and_an_address_are_predicted_as_one_file_is(works, far):
-    expected, _ = works("predict ready.zigp rain.parquet --below 1")
-    assert expected.count("\n") == 1 + len(TABLE)
-    for source in ("parts", Path("parts").absolute().as_uri(), "memory://rain"):
-        out, err = works(f"predict ready.zigp {source} --below 1 --chunk-rows 64")
-        assert f"Predicted {len(TABLE)} places." in err
-        tables = (pd.read_csv(io.StringIO(text)) for text in (out, expected))
-        pd.testing.assert_frame_equal(*tables, rtol=1e-12)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("model", ["zigp", "gp"])
-def test_data_at_an_address_are_streamed(works, far, model):
+def test_data_at_an_address_are_streamed_and_predicted(works, model):
     def predicted(source: str, more: str = "") -> np.ndarray:
         settings = f"{RAIN} --steps 5 --inducing 6 --model {model} --quiet"
         _, err = works(f"fit {source} {settings} --out m.zigp --force {more}")
         assert ("block by block" in err) == (more != "--no-stream")
-        return load("m.zigp").predict(TABLE[INPUTS])
+        out, _ = works(f"predict m.zigp {source} --chunk-rows 64")
+        return pd.read_csv(io.StringIO(out))["mean"].to_numpy()
 
-    file = predicted(far)
-    np.testing.assert_allclose(predicted("memory://rain"), file, rtol=0.2)
-    np.testing.assert_array_equal(predicted("rain.parquet", "--stream"), file)
+    far = Path("rain.parquet").absolute().as_uri()
+    np.testing.assert_array_equal(predicted("rain.parquet", "--stream"), predicted(far))
     assert np.isfinite(predicted(far, "--no-stream")).all()
 
 
@@ -482,7 +458,6 @@ MISTAKES = {
         "latitude must lie within",
         TABLE.assign(lat=1e5 * TABLE["lat"]),
     ),
-    "no GPU": (f"{FIT} --device gpu", "finds no GPU"),
     "a group that is not there": (
         f"{FIT} --inducing depth=4",
         "--inducing names depth, but inputs are lat, lon, hour",
@@ -535,7 +510,7 @@ MISTAKES = {
     ),
     "an effort that is not there": (
         f"{FIT_NC} --exposure area",
-        "cube.nc has no variable 'area' for --exposure",
+        "exposure names 'area': give a Dataset that has it as a variable.",
     ),
     "a lattice for standard output": (
         "predict ready.zigp cube.nc",
@@ -650,16 +625,6 @@ def test_a_wrong_option_is_named(zigp, typed, message):
     assert (code, out) == (2, "")
     assert message in err
     assert not Path("m.zigp").exists()
-
-
-def test_a_full_disk_leaves_no_file(zigp, tmp_path, monkeypatch):
-    before = listing(tmp_path)
-    full = OSError(28, "No space left on device")
-    monkeypatch.setattr("os.fsync", Mock(side_effect=full))
-    code, _, err = zigp(PREDICT)
-    assert code == 1
-    assert "No space left on device" in err
-    assert listing(tmp_path) == before
 
 
 @pytest.mark.parametrize("error", [MemoryError, RuntimeError, JaxRuntimeError])

@@ -16,7 +16,6 @@ import pandas as pd
 import pytest
 
 from zigp import load
-from zigp.cli.options import use_device
 from zigp.cli.processes import _end, joined
 
 ZIGP = Path(sys.executable).with_name("zigp")
@@ -251,11 +250,3 @@ def test_options_that_belong_together_are_asked_for(options, reason, tmp_path):
     (said,) = output_of([fitting(tmp_path, tmp_path / "m.zigp", *options.split())])
     assert f"The workers did not find each other: {reason}" in said.replace("coordinator_", "")
     assert "with a --process-id from 0 on" in said
-
-
-def test_a_device_is_one_of_this_process(monkeypatch):
-    chosen = []
-    monkeypatch.setattr("jax.local_devices", lambda backend: [f"the second's {backend}"])
-    monkeypatch.setattr("jax.config.update", lambda name, value: chosen.append(value))
-    use_device("gpu")
-    assert chosen == ["the second's gpu"]

@@ -107,10 +107,6 @@ def test_rows_are_padded_with_weight_zero():
     assert np.all(batch.weight[70:] == 0)
 
 
-def test_columns_are_given_by_name_or_number():
-    assert column_index("hour", 3, NAMES) == column_index(-1, 3, None) == 2
-
-
 @pytest.mark.parametrize(
     ("column", "names", "message"),
     [
@@ -126,7 +122,7 @@ def test_columns_that_are_missing_are_errors(column, names, message):
 
 def test_a_layout_resolves_groups_and_leaves_degrees_uncentred():
     X = Inputs(np.array([[60.0, 20.0, 5.0], [62.0, 22.0, 7.0]]))
-    layout = Layout.of(X, {"space": ["lat", "lon"], "time": "hour"}, ["lat", "lon"], NAMES)
+    layout = Layout.of(X, {"space": ["lat", "lon"], "time": -1}, ["lat", "lon"], NAMES)
     assert layout.groups == GROUPS
     assert layout.latlon == (0, 1)
     np.testing.assert_array_equal(layout.centre, [0.0, 0.0, 6.0])

@@ -386,14 +386,6 @@ def test_an_unusable_source_is_refused_with_a_remedy(tmp_path: Path, path: Path,
     broken.write_bytes(path.read_bytes()[:4] + bytes(3996) + path.read_bytes()[4000:])
     text = put(tmp_path / "text.parquet", frame().assign(site="a", rain="b"))
     levels = put(tmp_path / "levels.parquet", frame().assign(site="a"))
-    columns_differ, types_differ = tmp_path / "columns", tmp_path / "types"
-    for folder, table in (
-        (columns_differ, frame().drop(columns="x")),
-        (types_differ, frame().assign(x=pd.Timestamp("2020-01-01"))),
-    ):
-        folder.mkdir()
-        put(folder / "a.parquet", frame())
-        put(folder / "b.parquet", table)
     grid, bare = tmp_path / "grid.zarr", tmp_path / "bare.zarr"
     cells = lattice().isel(time=0, drop=True)
     cells["rain"][3, 5] = np.inf
@@ -415,9 +407,6 @@ def test_an_unusable_source_is_refused_with_a_remedy(tmp_path: Path, path: Path,
         (levels, {}, f"{levels}, column 'site' holds"),
         (levels, {}, "name it among the categories if these are levels"),
         (broken, {}, f"Cannot read {broken}, row group"),
-        (columns_differ, {}, f"{columns_differ / 'b.parquet'} has no column 'x'. It has id, rain."),
-        (types_differ, {}, "b.parquet, column 'x' holds timestamp"),
-        (types_differ, {}, "write all files with the same types."),
         (bare, {}, "Dimension 'time' has no coordinates"),
         (grid, {"columns": ["level", "lat", "z"]}, "has no axis 'z': rain runs along lat, level."),
         (grid, {"target": "snow"}, "has no variable 'snow'. It has rain"),

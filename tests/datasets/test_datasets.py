@@ -1,6 +1,5 @@
 """The simulated rain is what its docstring says; the paper's data come whole or not at all."""
 
-import hashlib
 import pickle
 import shutil
 from functools import partial
@@ -9,16 +8,18 @@ from pathlib import Path
 from threading import Thread
 
 import numpy as np
+import pooch
 import pytest
 from scipy.io import savemat
 
 from zigp.datasets import load_jura, load_precipitation, load_toy, paper, simulate_rain
-from zigp.datasets.paper import Original
 
 
 @pytest.mark.parametrize("seed", [2018, 0, 1, 2, 3])
 def test_simulated_rain(seed):
     rain = simulate_rain(seed=seed)
+    assert rain.equals(simulate_rain(seed=seed))
+    assert not rain.equals(simulate_rain(seed=seed + 1))
     assert list(rain) == ["lat", "lon", "hour", "rain_mm"]
     assert rain[["lat", "lon"]].drop_duplicates().shape[0] == 40
     assert rain["hour"].nunique() == 240
@@ -34,23 +35,11 @@ def test_storms_move():
     """The rain of one hour resembles that of the next more than that of ten hours later."""
     rain = simulate_rain().pivot_table(index=["lat", "lon"], columns="hour", values="rain_mm")
     wet = (rain.fillna(0) > 0).astype(float).to_numpy()
-
-    def overlap(lag: int) -> float:
-        return np.corrcoef(wet[:, :-lag].ravel(), wet[:, lag:].ravel())[0, 1]
-
-    assert overlap(1) > 0.5 > 0.2 > overlap(10)
-
-
-def test_the_seed_decides():
-    assert simulate_rain(seed=5).equals(simulate_rain(seed=5))
-    assert not simulate_rain(seed=5).equals(simulate_rain(seed=6))
+    soon, late = (np.corrcoef(wet[:, :-lag].ravel(), wet[:, lag:].ravel())[0, 1] for lag in (1, 10))
+    assert soon > 0.5 > 0.2 > late
 
 
 # -- the paper's data -------------------------------------------------------------------------
-
-
-def original_of(path: Path, host: str = "http://127.0.0.1") -> Original:
-    return Original(f"{host}/{path.name}", hashlib.sha256(path.read_bytes()).hexdigest())
 
 
 @pytest.fixture
@@ -66,48 +55,55 @@ def rain_pickle(tmp_path):
 
 
 @pytest.fixture
+def register(tmp_path, monkeypatch):
+    """Make a file the only original that there is, at an address."""
+
+    def make(path: Path, host: str = "http://127.0.0.1") -> None:
+        known = {path.name: pooch.file_hash(str(path))}
+        registry = pooch.create(tmp_path / "cache", f"{host}/", registry=known)
+        monkeypatch.setattr(paper, "ORIGINALS", registry)
+
+    return make
+
+
+@pytest.fixture
 def served(tmp_path):
     """A folder, and its address on loopback."""
     folder = tmp_path / "served"
     folder.mkdir()
     handler = partial(SimpleHTTPRequestHandler, directory=folder)
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever)
-        thread.start()
+        Thread(target=server.serve_forever).start()
         yield folder, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        server.shutdown()  # and wait for it
 
 
-def test_an_original_is_downloaded_once(rain_pickle, served, tmp_path):
-    path, parts = rain_pickle
-    folder, host = served
-    original, source = original_of(path, host), Path(shutil.copy(path, folder))
-    first = paper._fetched(original, tmp_path / "cache")
+def test_an_original_is_downloaded_once(rain_pickle, served, register, monkeypatch):
+    (path, parts), (folder, host) = rain_pickle, served
+    register(path, host)
+    monkeypatch.delenv("ZIGP_DATA", raising=False)
+    source = Path(shutil.copy(path, folder))
+    first = load_precipitation()
     source.unlink()
-    assert paper._fetched(original, tmp_path / "cache") == first
-    table = paper._read_precipitation(first)
+    assert load_precipitation().equals(first)
     both = np.concatenate([parts["Xtrain"], parts["Xtest"]])
-    np.testing.assert_array_equal(table[["lat", "lon", "hour"]], both)
-    np.testing.assert_array_equal(table["rain_mm"], np.r_[parts["Ytrain"], parts["Ytest"]][:, 0])
+    np.testing.assert_array_equal(first[["lat", "lon", "hour"]], both)
+    np.testing.assert_array_equal(first["rain_mm"], np.r_[parts["Ytrain"], parts["Ytest"]][:, 0])
 
 
-def test_a_changed_original_is_refused(rain_pickle, served, tmp_path, monkeypatch):
-    path, _ = rain_pickle
-    folder, host = served
-    original = original_of(path, host)
+def test_a_changed_original_is_refused_and_a_missing_one_reported(
+    rain_pickle, served, register, monkeypatch
+):
+    (path, _), (folder, host) = rain_pickle, served
+    register(path, host)
+    monkeypatch.delenv("ZIGP_DATA", raising=False)
+    with pytest.raises(ConnectionError, match="give that as the data folder"):
+        load_precipitation()
     (folder / path.name).write_bytes(path.read_bytes() + b"!")
     with pytest.raises(ValueError, match="hash"):
-        paper._fetched(original, tmp_path / "cache")
-    monkeypatch.setattr(paper, "PRECIPITATION", original)
+        load_precipitation()
     with pytest.raises(ValueError, match="not the file that its authors published"):
         load_precipitation(folder)
-
-
-def test_without_a_network_the_error_says_what_to_do(served, tmp_path):
-    missing = Original(f"{served[1]}/none.pickle", "0" * 64)
-    with pytest.raises(ConnectionError, match="give that as the data folder"):
-        paper._fetched(missing, tmp_path / "cache")
 
 
 class Hostile:
@@ -122,17 +118,15 @@ def test_a_pickle_that_names_anything_but_arrays_is_not_run(tmp_path):
         paper._read_precipitation(path)
 
 
-def test_loaders_read_originals_from_a_folder(rain_pickle, tmp_path, monkeypatch):
-    path, _ = rain_pickle
-    monkeypatch.setattr(paper, "PRECIPITATION", original_of(path))
+def test_loaders_read_originals_from_a_folder(rain_pickle, register, tmp_path, monkeypatch):
+    register(rain_pickle[0])
     assert len(load_precipitation(tmp_path)) == 11
     monkeypatch.setenv("ZIGP_DATA", str(tmp_path))
     assert len(load_precipitation()) == 11
     x = np.linspace(0, 1, 5)[:, None]
     savemat(tmp_path / "toydata.mat", {"x": x, "y": 2 * x, "f": 0 * x})
-    monkeypatch.setattr(paper, "TOY", original_of(tmp_path / "toydata.mat"))
-    toy = load_toy(tmp_path)
-    np.testing.assert_array_equal(toy, np.column_stack([x, 2 * x, 0 * x]))
+    register(tmp_path / "toydata.mat")
+    np.testing.assert_array_equal(load_toy(tmp_path), np.column_stack([x, 2 * x, 0 * x]))
 
 
 def test_a_folder_without_the_data_or_with_other_columns_is_named(tmp_path):

@@ -72,7 +72,7 @@ def test_the_cells_of_a_resolution_have_probability_one_together():
     np.testing.assert_allclose(total, 1.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("cost_ratio", [None, 0.1, 1.0, 8.0])
+@pytest.mark.parametrize("cost_ratio", [None, 0.001, 0.1, 1.0, 8.0])
 def test_the_best_threshold_is_the_best_of_all(cost_ratio):
     rng = np.random.default_rng(3)
     score = np.round(rng.random(200), 2)  # with ties
@@ -88,12 +88,9 @@ def test_the_best_threshold_is_the_best_of_all(cost_ratio):
     assert value(best) == pytest.approx(max(value(t) for t in [*np.unique(score), 2.0]))
 
 
-def test_where_yes_is_dear_it_is_never_said():
-    truth = np.array([False, True, False])
-    threshold = scores.best_threshold(truth, np.array([0.9, 0.5, 0.4]), cost_ratio=0.01)
-    assert threshold > 0.9
+def test_costs_are_positive():
     with pytest.raises(ValueError, match="cost_ratio must be positive"):
-        scores.best_threshold(truth, np.ones(3), cost_ratio=0.0)
+        scores.best_threshold(np.array([False, True, False]), np.ones(3), cost_ratio=0.0)
 
 
 def test_pit_is_uniform_for_rounded_draws_of_the_very_distribution():
@@ -107,8 +104,3 @@ def test_pit_is_uniform_for_rounded_draws_of_the_very_distribution():
 
     assert distance(0.0) < 0.012
     assert distance(0.3) > 0.1
-
-
-def test_the_distance_from_uniform_is_the_largest_gap():
-    assert scores.distance_from_uniform(np.array([0.5, 0.6])) == pytest.approx(0.5)
-    assert scores.distance_from_uniform((np.arange(100) + 0.5) / 100) == pytest.approx(0.005)

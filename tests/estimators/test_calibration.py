@@ -14,11 +14,11 @@ WRITTEN = json.loads(calibration.PATH.read_text())
 
 def agrees(judged, expected=()) -> bool:
     """Return whether coverages are as expected, or nominal, up to their standard errors."""
-    for level, (share, error) in judged["coverage"].items():
-        wanted, more = dict(expected).get(level, (float(level), 0.0))
-        if abs(share - wanted) >= FAR * np.hypot(error, more):
-            return False
-    return True
+    wanted = {level: (float(level), 0.0) for level in judged["coverage"]} | dict(expected)
+    return all(
+        abs(share - wanted[level][0]) < FAR * np.hypot(error, wanted[level][1])
+        for level, (share, error) in judged["coverage"].items()
+    )
 
 
 def keeps_the_promise(judged) -> bool:

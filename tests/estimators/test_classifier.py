@@ -73,8 +73,3 @@ def test_a_single_class_is_predicted_for_sure(label, p):
     np.testing.assert_array_equal(only.predict(X), label)
     np.testing.assert_array_equal(only.predict_proba(X), 1.0)
     np.testing.assert_array_equal(only.prob_on(X), p)
-
-
-def test_three_classes_are_refused():
-    with pytest.raises(ValueError, match="Only binary classification"):
-        SparseGPClassifier().fit(stripes(40)[0], np.arange(40) % 3)

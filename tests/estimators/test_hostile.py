@@ -20,7 +20,6 @@ from fuzz.models import joined, parts_of, signed
 from fuzz.running import in_process, listing
 from markupsafe import escape
 
-import zigp
 from zigp import SparseGPRegressor, ZeroInflatedGPRegressor, load
 
 # -- files of models ------------------------------------------------------------------------------
@@ -247,7 +246,7 @@ REPORTED = {
     "a seed that is no number": ("toml", "seed = nan", EVALUATE, 2, "--seed"),
     "a lattice without places": (
         "nc", cube().isel(x=slice(0)),
-        "predict ready.zigp data.nc --out p.nc", 1, "Dimension 'x' of data.nc is empty",
+        "predict ready.zigp data.nc --out p.nc", 1, "Dimension 'x' is empty: it has no places",
     ),
     "times before all years": (
         "parquet", _RAIN, "evaluate data.parquet --target rain_mm", 1,
@@ -339,7 +338,7 @@ def test_a_signal_that_is_ignored_stays_ignored(tmp_path, monkeypatch):
     """Under nohup a command goes on when its terminal closes."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     hang_up = Mock(side_effect=lambda path: signal.raise_signal(signal.SIGHUP) or load(path))
-    monkeypatch.setattr(zigp, "load", hang_up)
+    monkeypatch.setattr("zigp.cli.info.load", hang_up)
     put_model(tmp_path)
     try:
         assert in_process(["info", "ready.zigp"], tmp_path).code == 0

@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 
-from zigp import GPNetworkRegressor, load
+from zigp import GPNetworkRegressor
 from zigp.models.objective import log_prior
 
 FAST = {"n_restarts": 2, "steps": 300, "n_inducing": 8}
@@ -38,13 +38,6 @@ def test_predictions_come_in_the_users_units(fitted):
     assert np.abs((mean - TRUE) / [20, 0.5]).max() < 0.2
     assert np.all(sd > 0)
     np.testing.assert_allclose(fitted.noise_sd_, [1.0, 0.03], rtol=0.5)
-
-
-def test_a_loaded_network_predicts_the_same_bits(fitted, tmp_path):
-    fitted.save(tmp_path / "network.zigp")
-    again = load(tmp_path / "network.zigp")
-    ours, theirs = (model.predict(X_NEW, return_std=True) for model in (again, fitted))
-    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_all_restarts_are_kept_and_the_best_is_used(fitted):
@@ -143,7 +136,7 @@ def test_a_transform_keeps_quantiles_and_bounds_consistent():
     "settings",
     [
         {"inducing": "one", "sparse_latents": True, "batch_size": 40},
-        {"covariance": "diagonal", "dtype": "float32"},
+        {"posterior": "diagonal", "dtype": "float32"},
         {"weight_kernel": "matern52", "gate_kernel": "matern32"},
         {"lengthscale_prior": None},
     ],
@@ -197,7 +190,7 @@ def test_the_support_is_low_where_a_weight_is_off():
 
 
 EMPTY, LARGE = two_outputs(20)[1], two_outputs(20)[1]
-EMPTY[:, 1], LARGE[3, 0] = np.nan, 1e200
+EMPTY[:15, 1], LARGE[3, 0] = np.nan, 1e200  # rows from 15 on have no weight
 
 
 @pytest.mark.parametrize(
@@ -217,14 +210,7 @@ def test_mistakes_are_named(settings, Y, message):
     X, sound = two_outputs(20)
     model = GPNetworkRegressor(**{"steps": 1, "n_restarts": 1, **settings})
     with pytest.raises(ValueError, match=message):
-        model.fit(X, sound if Y is None else Y)
-
-
-def test_an_output_must_be_observed_in_rows_that_count():
-    X, Y = two_outputs(20)
-    Y[:15, 1] = np.nan
-    with pytest.raises(ValueError, match="Column 1 of Y has no observation in a row with a weight"):
-        GPNetworkRegressor(1).fit(X, Y, sample_weight=np.arange(20) < 15)
+        model.fit(X, sound if Y is None else Y, sample_weight=np.arange(20) < 15)
 
 
 def test_known_outputs_must_have_the_models_columns(fitted):

@@ -22,7 +22,7 @@ def saved(tmp_path_factory):
     return fitted("plain"), path
 
 
-# The others take long to compile. test_network.py saves and loads a network every day.
+# The others take long to compile.
 @pytest.mark.parametrize(
     "name",
     [n if n == "plain" else pytest.param(n, marks=pytest.mark.slow) for n in ESTIMATORS],

@@ -85,7 +85,6 @@ _VALUES = {  # of options; others get numbers
         "a=1,a=2", ",=,",
     ),
     "dtype": ("float32", "float64", "float16", "int"),
-    "device": ("cpu", "gpu", "tpu"),
     "level": (*_NUMBERS, "0.5"),
     "prefix": ("p_", "", "../", "a\nb", "lat", "\x1b[31m"),
     "method": ("natural", "adam", "newton", ""),

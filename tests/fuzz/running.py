@@ -109,7 +109,6 @@ def in_process(words: Sequence[str], folder: Path, *, seconds: int = _SECONDS) -
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("always")
-        warnings.showwarning = _show_warning
         code, limit = _ended(cli.main, seconds)
     texts = (stream.buffer.getvalue().decode("utf-8", "replace") for stream in streams)
     return Answer(code, *texts, limit)
@@ -127,11 +126,6 @@ def _ended(main: Callable[[], None], seconds: int) -> tuple[int, str]:
     except LimitError as error:
         return 124, str(error)
     return 0, ""
-
-
-def _show_warning(message: Warning, *where) -> None:
-    """Print a warning as Python does, also where pytest would collect it."""
-    sys.stderr.write(warnings.formatwarning(message, *where[:3]))
 
 
 def _home(folder: Path) -> dict[str, str]:
@@ -240,8 +234,11 @@ def _is_finite(path: Path) -> bool:
     if path.suffix not in _READERS or not path.is_file():
         return True
     table = _READERS[path.suffix](path)
-    names = ["prob_on"] if "class" in table else _PREDICTED
-    return all(np.isfinite(np.asarray(table[name])).all() for name in names if name in table)
+    several = [name for name in table if str(name).partition("_")[0] in _PREDICTED[:2]]
+    # Beside the predictions of several outputs, a column "mean" is one of the user's own.
+    names = ["prob_on"] if "class" in table else [n for n in several if "_" in n] or _PREDICTED
+    columns = [np.asarray(table[name]) for name in names if name in table]
+    return all(values.dtype.kind in "fiu" and np.isfinite(values).all() for values in columns)
 
 
 def called(case: Callable[[], None]) -> Outcome:

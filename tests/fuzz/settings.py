@@ -37,7 +37,9 @@ _VALUES = {
     "latlon": _COLUMNS,
     "n_inducing": _NUMBERS,
     "learn_inducing": _NUMBERS,
-    "covariance": ("auto", "dense", "diagonal", "", None, 5, object()),
+    "posterior": ("auto", "full", "diagonal", "", None, 5, object()),
+    "coupled": (True, False, None),
+    "coupling": ("none", "prior", "", None, 5),
     "steps": _FEW,
     "learning_rate": (
         *_NUMBERS, {"noise": 1}, {"variational": 1, "kernel": 1, "inducing": 1, "noise": 1},

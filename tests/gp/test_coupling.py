@@ -22,6 +22,9 @@ from zigp.gp.joint import Joint
 from zigp.models.model import Model
 
 each_covariance = pytest.mark.parametrize("covariance", ["dense", "diagonal"])
+one_of_them_slow = pytest.mark.parametrize(
+    "covariance", ["dense", pytest.param("diagonal", marks=pytest.mark.slow)]
+)
 
 
 def coupled(model: Model, seed: int = 5) -> Model:
@@ -93,7 +96,7 @@ def test_uncoupled_models_are_the_case_of_a_zero_coupling(covariance):
     np.testing.assert_allclose(bound(loose, cells), bound(alone, cells), rtol=1e-12)
 
 
-@each_covariance
+@one_of_them_slow
 @pytest.mark.parametrize("path", ["rows", "lattice"])
 def test_draws_have_the_moments_of_q(covariance, path):
     lattice = random_lattice(0)
@@ -121,7 +124,7 @@ def test_negative_curvature_is_cut_to_the_nearest_matrix():
         np.testing.assert_allclose(got, want, atol=1e-12)
 
 
-@each_covariance
+@one_of_them_slow
 def test_natural_steps_raise_the_bound_until_no_gradient_is_left(covariance):
     model, (_, rows) = coupled(random_zigp(4, covariance)), masked(4)
     path = [float(bound(model, rows))]

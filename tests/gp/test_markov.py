@@ -16,6 +16,7 @@ from zigp.gp.batch import Batch, Lattice, Rows
 from zigp.gp.chain import Chain, colour, filtered, smoothed, solve, walk
 from zigp.gp.kernels import Kernel, Matern12, Matern32
 from zigp.gp.latent import LatentGP
+from zigp.gp.markov import ChainedGP
 from zigp.models.likelihoods import HurdleGamma
 from zigp.models.model import Model, zero_inflated_gp
 from zigp.training.natural import natural_sweep
@@ -36,14 +37,12 @@ def data() -> Batch:
 
 def latent(kernel: Kernel, covariance: str, prior_mean: float) -> LatentGP:
     """Return a latent with inducing points at three places and at all times."""
-    gp = LatentGP.create(
-        (Matern32(1.2), kernel),
-        (PLACES[:3], TIMES[:, None]),
-        COLUMNS,
-        covariance=covariance,
-        variance=1.7,
-        prior_mean=prior_mean,
-    )
+    given = ((Matern32(1.2), kernel), (PLACES[:3], TIMES[:, None]), COLUMNS)
+    units = {"variance": 1.7, "prior_mean": prior_mean}
+    if covariance == "markov":
+        gp = ChainedGP.create(*given, **units)
+    else:
+        gp = LatentGP.create(*given, covariance=covariance, **units)
     return with_jitter(gp.placed(LATTICE), 1e-12)
 
 
@@ -62,7 +61,7 @@ def fitted(name: str, covariance: str) -> Model:
     return model
 
 
-@pytest.fixture(params=list(KERNELS))
+@pytest.fixture(params=[pytest.param("matern12", marks=pytest.mark.slow), "matern32"])
 def both(request) -> tuple[Model, Model]:
     """Return the same model with a q along a chain and with a dense q, both at their optimum."""
     return fitted(request.param, "markov"), fitted(request.param, "dense")

@@ -9,7 +9,6 @@ import numpy as np
 import oracles
 import pytest
 from scipy.special import log_ndtr, ndtr
-from scipy.special import owens_t as scipy_owens_t
 from scipy.stats import norm
 
 from zigp import special
@@ -19,7 +18,7 @@ log_normal_cdf = jax.jit(special.log_normal_cdf)
 log_probit_mean = jax.jit(special.log_probit_mean)
 normal_cdf = jax.jit(special.normal_cdf)
 normal_pdf = jax.jit(special.normal_pdf)
-owens_t = jax.jit(special.owens_t)
+gated_moments = jax.jit(special.gated_moments)
 probit_moments = jax.jit(special.probit_moments)
 first_derivatives = jax.jit(jax.jacobian(lambda x: jnp.stack(probit_moments(x[0], x[1]))))
 second_derivatives = jax.jit(jax.jacobian(first_derivatives))
@@ -120,50 +119,6 @@ def test_a_certain_gate_has_no_variance():
     assert got.var == 0.0
 
 
-def test_owens_t_matches_scipy_on_100_000_points():
-    rng, half = np.random.default_rng(1), 50_000
-    usual = rng.uniform(-8, 8, half), rng.normal(scale=3, size=half)
-    # Arguments of every order of magnitude.
-    wide = rng.normal(size=(2, half)) * 10 ** rng.uniform(-8, [[1.0], [8.0]], (2, half))
-    h, a = np.concatenate([usual, wide], axis=1)
-    np.testing.assert_allclose(owens_t(h, a), scipy_owens_t(h, a), rtol=1e-12, atol=1e-17)
-
-
-def test_owens_t_at_the_edges():
-    assert owens_t(0.0, 1.0) == pytest.approx(0.125, rel=1e-15)
-    assert owens_t(1.3, 0.0) == 0.0
-    assert owens_t(1.3, np.inf) == pytest.approx(ndtr(-1.3) / 2, rel=1e-14)
-    assert owens_t(0.0, -np.inf) == pytest.approx(-0.25, rel=1e-14)
-    for h, a in [(50.0, 0.5), (1e200, 1.0), (-1e200, 1e200), (60.0, np.inf)]:
-        assert owens_t(h, a) == 0.0
-
-
-@pytest.mark.parametrize(
-    ("h", "a"), [(12.0, 0.3), (20.0, 1.0), (-30.0, 0.5), (15.0, 1e-3), (0.5, 40.0)]
-)
-def test_owens_t_is_accurate_where_it_is_tiny(h, a):
-    assert relative(owens_t(h, a), oracles.owens_t(h, a)) < 1e-12
-
-
-def test_owens_t_is_accurate_in_single_precision():
-    rng = np.random.default_rng(2)
-    h = rng.uniform(-6, 6, 2_000).astype(np.float32)
-    a = rng.normal(scale=3, size=2_000).astype(np.float32)
-    exact = scipy_owens_t(h.astype(float), a.astype(float))
-    got = owens_t(h, a)
-    assert got.dtype == jnp.float32
-    np.testing.assert_allclose(got, exact, rtol=1e-4, atol=1e-8)
-
-
-@pytest.mark.parametrize(("h", "a"), [(0.8, 1.7), (-1.3, 0.4), (2.0, -0.7), (0.3, -3.0)])
-def test_derivatives_of_owens_t_match_differences(h, a):
-    step = 1e-6
-    got = jax.grad(owens_t, argnums=(0, 1))(h, a)
-    by_h = (scipy_owens_t(h + step, a) - scipy_owens_t(h - step, a)) / (2 * step)
-    by_a = (scipy_owens_t(h, a + step) - scipy_owens_t(h, a - step)) / (2 * step)
-    np.testing.assert_allclose(got, (by_h, by_a), rtol=1e-7)
-
-
 def log_probit_by_sum(mean: float, var: float) -> float:
     """Return E[log Φ(g)] by a fine sum."""
     x = np.linspace(-10, 10, 20_001)
@@ -209,3 +164,28 @@ def test_second_derivatives_of_the_mean_of_log_probit_are_refused_not_wrong(agai
         for second in range(2):
             with pytest.raises(NotImplementedError, match="first derivatives only"):
                 again(jax.grad(log_probit_mean, first), second)(0.3, 1.0)
+
+
+def test_gated_moments_match_quadrature_over_g():
+    """Given g, f is N(m + (g − μ) c/s, v − c²/s)."""
+    rng = np.random.default_rng(5)
+    x, weight = np.polynomial.hermite_e.hermegauss(180)
+    weight /= weight.sum()
+    for _ in range(20):
+        m, mu = 1.5 * rng.normal(size=2)
+        half = rng.uniform(0.2, 1.5) * rng.normal(size=(2, 2))
+        (v, c), (_, s) = half @ half.T
+        gate, given = ndtr(mu + np.sqrt(s) * x), m + c / np.sqrt(s) * x
+        mean = weight @ (gate * given)
+        square = weight @ (gate**2 * (given**2 + v - c * c / s))
+        got = gated_moments(*map(jnp.asarray, (m, v, mu, s, c)))
+        np.testing.assert_allclose(got, (mean, square - mean**2), rtol=1e-9, atol=1e-12)
+
+
+def test_gated_moments_of_independent_functions_are_those_of_a_product():
+    m, v, mu, s = 0.7, 0.4, -0.3, 1.2
+    gate = special.ProbitMoments(*map(float, probit_moments(mu, s)))
+    mean, var = map(float, gated_moments(*map(jnp.asarray, (m, v, mu, s, 0.0))))
+    assert mean == pytest.approx(m * gate.mean, rel=1e-14)
+    want = m**2 * gate.var + gate.mean**2 * v + gate.var * v
+    assert var == pytest.approx(want, rel=1e-13)

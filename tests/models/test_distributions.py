@@ -6,7 +6,6 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
-from models_by_hand import assert_close
 from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import norm
@@ -29,7 +28,7 @@ def predictive(f_mean, f_var, g_mean, g_var, noise):
         "f": Moments(jnp.array([f_mean]), jnp.array([f_var])),
         "g": Moments(jnp.array([g_mean]), jnp.array([g_var])),
     }
-    return Gaussian.of_variance(noise).predictive(Gate("g") * Latent("f"), marginals), marginals
+    return Gaussian.of_variance(noise).predictive(Gate("g") * Latent("f"), marginals)
 
 
 def exact_cdf(t, f_mean, f_var, g_mean, g_var, noise):
@@ -42,18 +41,11 @@ def exact_cdf(t, f_mean, f_var, g_mean, g_var, noise):
 
 @pytest.mark.parametrize("case", CASES)
 def test_cdf_and_quantiles_match_direct_integration(case):
-    y, _ = predictive(*case)
+    y = predictive(*case)
     for t in (-0.5, -0.05, 0.0, 0.05, 0.4, 1.0, 2.5):
         assert float(y.cdf(jnp.asarray(t))[0]) == pytest.approx(exact_cdf(t, *case), abs=1e-6)
     for p in (0.01, 0.05, 0.5, 0.9, 0.999):
         assert float(y.cdf(y.quantile(jnp.asarray(p)))[0]) == pytest.approx(p, abs=1e-9)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_moments_of_the_mixture_are_the_closed_form(case):
-    y, marginals = predictive(*case)
-    exact = Gaussian.of_variance(case[-1]).moments(Gate("g") * Latent("f"), marginals)
-    assert_close(y.moments(), exact, rtol=1e-7)
 
 
 def test_a_plain_latent_is_normal():
@@ -79,15 +71,6 @@ def test_a_sum_of_products_is_close_to_monte_carlo():
     sampled = np.asarray(signal.value(draws)) + np.sqrt(0.1) * rng.normal(size=(200_000, 1))
     for t in (-1.0, 0.0, 1.0, 2.0):
         assert float(y.cdf(jnp.asarray(t))[0]) == pytest.approx(np.mean(sampled <= t), abs=0.01)
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_log_probabilities_between_are_differences_of_the_cdf(case):
-    y, _ = predictive(*case)
-    for low, high in ((-np.inf, 0.05), (0.1, 0.2), (0.9, 1.4), (1.0, np.inf)):
-        p = float(y.cdf(jnp.asarray(high))[0] - y.cdf(jnp.asarray(low))[0])
-        got = float(y.log_between(jnp.asarray(low), jnp.asarray(high))[0])
-        assert np.exp(got) == pytest.approx(p, rel=1e-6, abs=1e-12)
 
 
 def test_log_probabilities_do_not_underflow():

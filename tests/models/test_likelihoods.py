@@ -15,7 +15,6 @@ from scipy.special import log_ndtr, ndtr
 
 from zigp.gp.batch import Batch, Rows
 from zigp.gp.moments import Moments
-from zigp.math.quadrature import expectation
 from zigp.models.likelihoods import (
     Gated,
     Gaussian,
@@ -112,18 +111,8 @@ def expected(likelihood, marginals, batch):
 
 
 @eqx.filter_jit
-def cdf(likelihood, marginals, t):
-    return likelihood.predictive(SIGNAL, marginals).cdf(t)
-
-
-@eqx.filter_jit
-def quantile(likelihood, marginals, p):
-    return likelihood.predictive(SIGNAL, marginals).quantile(p)
-
-
-@eqx.filter_jit
-def log_between(likelihood, marginals, low, high):
-    return likelihood.predictive(SIGNAL, marginals).log_between(low, high)
+def ask(method, likelihood, marginals, *args):
+    return getattr(likelihood.predictive(SIGNAL, marginals), method)(*args)
 
 
 @eqx.filter_jit
@@ -186,7 +175,7 @@ def test_the_distribution_is_that_of_draws(name, marginals):
     }
     drawn = np.asarray(observe(likelihood, jax.random.key(1), values))
     for t in (-0.3, 0.0, 0.4, 1.0, 3.0):
-        below = cdf(likelihood, marginals, jnp.asarray(t))
+        below = ask("cdf", likelihood, marginals, jnp.asarray(t))
         np.testing.assert_allclose(below, (drawn <= t).mean(axis=0), atol=0.008)
     m, exact = eqx.filter_jit(
         lambda one, at: (one.predictive(SIGNAL, at).moments(), one.moments(SIGNAL, at))
@@ -205,8 +194,8 @@ def test_probabilities_of_cells_add_up_and_are_differences_of_the_cdf(name, marg
     total = 0.0
     for low, high in itertools.pairwise(edges):
         low, high = jnp.asarray(low), jnp.asarray(high)
-        p = np.exp(np.asarray(log_between(likelihood, marginals, low, high)))
-        below = (np.asarray(cdf(likelihood, marginals, edge)) for edge in (high, low))
+        p = np.exp(np.asarray(ask("log_between", likelihood, marginals, low, high)))
+        below = (np.asarray(ask("cdf", likelihood, marginals, edge)) for edge in (high, low))
         difference = np.subtract(*below)
         np.testing.assert_allclose(p, difference, atol=1e-9)
         total = total + p
@@ -217,8 +206,8 @@ def test_probabilities_of_cells_add_up_and_are_differences_of_the_cdf(name, marg
 def test_quantiles_invert_the_distribution(name, marginals):
     likelihood = CASES[name][0]
     for p in (0.02, 0.3, 0.5, 0.9, 0.995):
-        q = quantile(likelihood, marginals, jnp.asarray(p))
-        at, before = (np.asarray(cdf(likelihood, marginals, t)) for t in (q, q - 1e-6))
+        q = ask("quantile", likelihood, marginals, jnp.asarray(p))
+        at, before = (np.asarray(ask("cdf", likelihood, marginals, t)) for t in (q, q - 1e-6))
         assert np.all(at >= p - 1e-7)
         if name in COUNTS:
             np.testing.assert_array_equal(q, np.round(q))
@@ -233,7 +222,7 @@ def test_quantiles_invert_the_distribution(name, marginals):
 def test_the_probability_of_zero_is_an_atom(name, marginals):
     likelihood = CASES[name][0]
     off = 1.0 - ndtr(G_MEAN / np.sqrt(1 + G_VAR))
-    at, before = (cdf(likelihood, marginals, jnp.asarray(t)) for t in (0.0, -1e-12))
+    at, before = (ask("cdf", likelihood, marginals, jnp.asarray(t)) for t in (0.0, -1e-12))
     atom = np.asarray(at) - np.asarray(before)
     if name in POSITIVE:
         np.testing.assert_allclose(atom, off, rtol=1e-9)
@@ -241,20 +230,21 @@ def test_the_probability_of_zero_is_an_atom(name, marginals):
         assert np.all(atom > off)  # a count can also be zero where the signal is on
 
 
-def test_without_noise_on_the_signal_gated_is_gaussian(marginals):
-    y, weight = np.array([0.0, 0.3, -1.0, 2.0]), np.ones(4)
-    nearly = Gated.of_variances(ON, 1.001e-6, 1e-4)
-    a, b = (
-        float(expected(one, marginals, Batch(rows(), y, weight)))
-        for one in (nearly, Gaussian.of_variance(ON))
-    )
-    assert a == pytest.approx(b, rel=1e-4)
-
-
-def test_many_poisson_clumps_are_poisson(marginals):
-    batch = Batch(rows(), np.array([0.0, 1.0, 4.0, 0.0]), np.ones(4))
-    clumped = ZeroInflatedNegativeBinomial.of_dispersion(1e6)
-    a, b = (float(expected(one, marginals, batch)) for one in (clumped, ZeroInflatedPoisson()))
+@pytest.mark.parametrize(
+    ("nearly", "limit", "y"),
+    [
+        (Gated.of_variances(ON, 1.001e-6, 1e-4), Gaussian.of_variance(ON), [0.0, 0.3, -1.0, 2.0]),
+        (
+            ZeroInflatedNegativeBinomial.of_dispersion(1e6),
+            ZeroInflatedPoisson(),
+            [0.0, 1.0, 4.0, 0.0],
+        ),
+    ],
+    ids=["gated without noise on the signal is gaussian", "many Poisson clumps are Poisson"],
+)
+def test_limits(nearly, limit, y, marginals):
+    batch = Batch(rows(), np.array(y), np.ones(4))
+    a, b = (float(expected(one, marginals, batch)) for one in (nearly, limit))
     assert a == pytest.approx(b, rel=1e-4)
 
 
@@ -271,18 +261,6 @@ def test_an_expectation_over_a_sharp_gate_has_enough_nodes(marginals):
     for n, weight in enumerate(np.eye(4)):
         got = expected(sharp, marginals, Batch(rows(), y, weight))
         assert float(got) == pytest.approx(exact[n], abs=2e-3)
-
-
-def test_the_expectation_of_a_square_is_mean_square_plus_variance(marginals):
-    g = marginals["g"]
-    got, slopes = jax.value_and_grad(lambda g: jnp.sum(expectation(_square, g.mean, g.var, 3.0)))(g)
-    assert float(got) == pytest.approx(3 * float(jnp.sum(g.mean**2 + g.var)), rel=1e-5)
-    np.testing.assert_allclose(slopes.mean, 6 * g.mean, rtol=1e-5, atol=1e-9)
-    np.testing.assert_allclose(slopes.var, 3.0, rtol=1e-4)
-
-
-def _square(g, a):
-    return a * g * g
 
 
 @each_drawn

@@ -58,13 +58,6 @@ def test_value_is_what_the_formula_says():
     assert SIGNALS["sum of gated"].value(at) == pytest.approx(ndtr(0.5) * 2.0 + ndtr(1.0) * -3.0)
 
 
-def test_an_open_gate_changes_nothing():
-    wide_open = {**MARGINALS, "g": Moments(jnp.full(2, 40.0), jnp.ones(2))}
-    gated, plain = (g * f).moments(wide_open), f.moments(wide_open)
-    np.testing.assert_allclose(gated.mean, plain.mean, rtol=1e-14)
-    np.testing.assert_allclose(gated.var, plain.var, rtol=1e-14)
-
-
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
@@ -119,6 +112,7 @@ CONDITIONED = {
     "gate behind": f * g,
     "product of a sum": g * (f + w),
     "sum with a gate in it": (f + g) * w,
+    "sum with a product in it": (g * f + Latent("k")) * w,
 }
 
 
@@ -131,24 +125,30 @@ def test_conditioners_are_gates_and_all_but_one_factor():
     assert (w * f).conditioners() == (f,)
     assert (g * w + f).conditioners() == (inside,)
     assert ((f + g) * w).conditioners() == (f, inside)
+    assert ((g * f + k.of) * w).conditioners() == (inside, f, k.of)
     assert Gate(Latent("g") + Latent("k")).conditioners() == (Latent("g") + Latent("k"),)
     assert Total("q", Latent("W", "q") * Latent("f", "q")).conditioners() == (Latent("f", "q"),)
+
+
+def averaged(signal, marginals) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance of a signal by quadrature over its conditioners."""
+    parts = signal.conditioners()
+    x, weight = np.polynomial.hermite_e.hermegauss(24 if len(parts) > 1 else 80)
+    grids = np.meshgrid(*[x] * len(parts), indexing="ij")
+    weights = np.ones(1)
+    for _ in parts:
+        weights = np.multiply.outer(weights, weight / weight.sum())
+    nodes = {part: jnp.asarray(v.reshape(-1, 1)) for part, v in zip(parts, grids, strict=True)}
+    given, each = signal.given(marginals, nodes), weights.reshape(-1, 1)
+    mean = np.sum(each * given.mean, axis=0) * np.ones(2)
+    return mean, np.sum(each * (given.var + (given.mean - mean) ** 2), axis=0)
 
 
 @pytest.mark.parametrize("name", CONDITIONED)
 def test_conditional_moments_average_to_the_moments(name):
     """E[E[s | c]] = E[s] and E[Var[s | c]] + Var[E[s | c]] = Var[s], over nodes of every c."""
     signal = CONDITIONED[name]
-    x, weight = np.polynomial.hermite_e.hermegauss(24)
-    parts = signal.conditioners()
-    grids = np.meshgrid(*[x] * len(parts), indexing="ij")
-    weights = np.ones(1)
-    for _ in parts:
-        weights = np.multiply.outer(weights, weight / weight.sum())
-    nodes = {part: jnp.asarray(v.reshape(-1, 1)) for part, v in zip(parts, grids, strict=True)}
-    given, each = signal.given(MARGINALS, nodes), weights.reshape(-1, 1)
-    mean = np.sum(each * given.mean, axis=0) * np.ones(2)
-    var = np.sum(each * (given.var + (given.mean - mean) ** 2), axis=0)
+    mean, var = averaged(signal, MARGINALS)
     exact = signal.moments(MARGINALS)
     np.testing.assert_allclose(mean, exact.mean, rtol=1e-6)
     np.testing.assert_allclose(var, exact.var, rtol=1e-5)
@@ -172,16 +172,54 @@ def test_with_everything_fixed_a_signal_is_a_number(name):
     np.testing.assert_allclose(given.mean, signal.value(at), rtol=1e-5)
 
 
-def test_one_factor_of_a_product_is_left_random():
-    """The others are fixed, also one that is not a gate and comes first."""
-    gated = g * f + Latent("k")
-    signal, parts = gated * w, gated.conditioners(fixed=True)
-    nodes = {part: jnp.asarray(0.7 - 0.2 * i) for i, part in enumerate(parts)}
-    assert signal.conditioners() == parts
-    amount = gated.given(MARGINALS, nodes, fixed=True).mean
-    given, free = signal.given(MARGINALS, nodes), MARGINALS["w"]
-    np.testing.assert_allclose(given.mean, amount * free.mean, rtol=1e-12)
-    np.testing.assert_allclose(given.var, amount**2 * free.var, rtol=1e-12)
+# -- dependent latents ---------------------------------------------------------------------------
+
+COVARIANCE = jnp.asarray([0.5, -0.1])
+DEPENDENT = {
+    **MARGINALS,
+    "f": Moments(MARGINALS["f"].mean, MARGINALS["f"].var, {"g": COVARIANCE}),
+}
+OF_DEPENDENT = {
+    "zero-inflated": g * f,
+    "with a factor": w * g * f,
+    "product of latents": Latent("f") * Latent("g"),
+    "sum of latents": Latent("f") + Latent("g"),
+    "gate of a sum": Gate(Latent("f") + Latent("g")),
+}
+
+
+def draw_dependent(n: int = 400_000) -> dict[str, np.ndarray]:
+    values = draw(n)
+    f, g = MARGINALS["f"], MARGINALS["g"]
+    slope = COVARIANCE / g.var
+    rest = np.random.default_rng(1).normal(size=(n, 2)) * np.sqrt(f.var - slope * COVARIANCE)
+    return {**values, "f": f.mean + slope * (values["g"] - g.mean) + rest}
+
+
+@pytest.mark.parametrize("name", OF_DEPENDENT)
+def test_moments_of_dependent_latents_match_monte_carlo(name):
+    values = np.asarray(OF_DEPENDENT[name].value(draw_dependent()))
+    moments = OF_DEPENDENT[name].moments(DEPENDENT)
+    error = values.std(axis=0) / np.sqrt(len(values))
+    assert np.all(np.abs(values.mean(axis=0) - moments.mean) < 5 * error)
+    np.testing.assert_allclose(moments.var, values.var(axis=0), rtol=0.02)
+
+
+@pytest.mark.parametrize("name", OF_DEPENDENT)
+def test_conditional_moments_of_dependent_latents_average_to_the_moments(name):
+    signal = OF_DEPENDENT[name]
+    mean, var = averaged(signal, DEPENDENT)
+    exact = signal.moments(DEPENDENT)
+    np.testing.assert_allclose(mean, exact.mean, rtol=1e-6)
+    np.testing.assert_allclose(var, exact.var, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "signal", [g * Gate("f"), f + Gate("g"), g * (f + k)], ids=["gates", "sum", "sum with a gate"]
+)
+def test_dependent_parts_without_a_closed_form_are_refused(signal):
+    with pytest.raises(ValueError, match="are dependent"):
+        signal.moments(DEPENDENT)
 
 
 # -- families --------------------------------------------------------------------------------------

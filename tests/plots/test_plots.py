@@ -7,7 +7,6 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure
 from scipy.stats import norm
-from sklearn.metrics import average_precision_score, precision_recall_curve
 
 from zigp import (
     GPNetworkRegressor,
@@ -20,7 +19,7 @@ from zigp import (
 )
 from zigp.datasets import simulate_rain, simulate_rain_grid
 from zigp.diagnostics import scores
-from zigp.plots.canvas import colour_scale
+from zigp.plots.marks import colour_scale
 from zigp.runtime.session import session
 
 PLACES = ["lat", "lon", "hour"]
@@ -342,7 +341,7 @@ def test_component_maps_on_a_lattice_of_stations_and_hours(rain):
 
 
 @pytest.mark.slow
-def test_network_panels_show_every_latent_weight_support_and_output(network):
+def test_network_panels_show_every_latent_weight_support_and_output(network, curve):
     model, X, Y = network
     axes = plots.network_panels(model, X, observed=(X, Y), figure=Figure())
     # A latent, two weights, two supports, predicted, observed; three outputs, but two latents.
@@ -361,22 +360,11 @@ def test_network_panels_show_every_latent_weight_support_and_output(network):
     assert shown["cd: predicted"].get_clim() == shown["cd: observed"].get_clim()
     assert sum(shown["cd: weight 1"].get_clim()) == 0
     assert (axes[2, 1].get_xlabel(), axes[0, 0].get_ylabel()) == ("x", "y")
-
-
-@pytest.mark.slow
-def test_network_panels_show_the_chosen_parts(network, curve):
-    model, X, _ = network
-    names = ["cadmium", "nickel", "zinc"]
-    axes = plots.network_panels(model, X, show="support", outputs=names, figure=Figure())
-    assert (axes.shape, *titles(axes[1])) == ((3, 2), "nickel: support 1", "nickel: support 2")
-    wrong, draw = (X, np.zeros((40, 2))), plots.network_panels
+    two = {"observed": (X, np.zeros((40, 2)))}
     assert_refused(
         [
-            (draw, (model, X), {"show": ["gates"]}, "show names 'gates'; choose from latents, "),
-            (draw, (model, X), {"show": ["observed"]}, "nothing to show"),
-            (draw, (model, X), {"outputs": ["cd"]}, "names 1 outputs, but the model has 3"),
-            (draw, (model, X), {"observed": wrong}, r"shape \(40, 2\), but there are 3"),
-            (draw, curve[:2], {}, "network_panels needs a GPNetworkRegressor"),
+            (plots.network_panels, (model, X), two, r"shape \(40, 2\), but there are 3"),
+            (plots.network_panels, curve[:2], {}, "network_panels needs a GPNetworkRegressor"),
         ]
     )
 
@@ -488,23 +476,6 @@ def test_pit_histogram_counts_predicted_probabilities_of_lower_values(rain, ax):
         assert one.get_ylim()[1] > heights.max()
 
 
-def test_precision_recall_ranks_by_support_or_by_amount(rain, ax):
-    model, X, y = rain
-    on, support = y > 0, model.prob_on(X)
-    assert plots.precision_recall(model, X, y, label="ZiGP", ax=ax) is ax
-    precision, recall, _ = precision_recall_curve(on, support)
-    (line,) = curves(ax)
-    np.testing.assert_array_equal(line.get_xydata(), np.column_stack([recall, precision]))
-    assert line.get_label() == f"ZiGP, area {average_precision_score(on, support):.3f}"
-    assert part(ax, "guessing").get_ydata()[0] == on.mean()
-    X, y = one_input()
-    y = y.where(y > 0.5, 0.0)
-    plain = SparseGPRegressor(**SMALL).fit(X, y)
-    plots.precision_recall(plain, X, y, ax=ax)
-    area = average_precision_score(y.to_numpy() > 0, plain.predict(X))
-    assert curves(ax)[1].get_label() == f"area {area:.3f}"
-
-
 def test_bound_over_steps_and_seconds(curve, ax):
     model = curve[0]
     assert plots.bound(model, ax=ax) is ax
@@ -533,43 +504,96 @@ def test_plots_refuse_what_they_cannot_draw(rain, curve, ax):
     three, radar, on = np.zeros((4, 3)), simulate_rain_grid(3, 4, 4), {"ax": ax}
     flat = xr.DataArray(np.zeros((2, 3)), dims=("lat", "hour"))
     places = {"columns": (0, 1), **on}
-    scatter, lattice = plots.scatter_map, plots.lattice_map
-    slices, components = plots.time_slices, plots.component_maps
-    which = "column 0, column 1, column 2"
-    none_then = "nothing at 2019-01-01: times run from 2018-07-01 to 2018-07-01 02:00"
-    hidden = r"rows at 12 places \(lon, lat\), so a map would hide"
-    errors, classes = plots.error_distribution, SparseGPClassifier()
     assert_refused(
         [
             (plots.fit_1d, (model, X, y), on, r"this one has 3 \(lat, lon, hour\)"),
             (plots.fit_1d, (*curve[:2], [1, 2, 3]), on, r"shape \(3,\), but there are 80"),
             (plots.fit_1d, (ZeroInflatedGPRegressor(), X, y), on, "not fitted yet"),
             (plots.components_1d, (model, X, y), {}, "draws a model of one input"),
-            (scatter, (three, three[:, 0]), on, f"A map needs two columns of {which}"),
-            (scatter, (three, three[:, 0]), {"columns": [0], **on}, "across and up; it names 1"),
-            (scatter, (three, three[:, 0]), {"columns": ["lat", "lon"]}, "no column 'lat'"),
-            (scatter, (three, three[:, 0]), {"kind": "rainbow", **places}, "kind must be 'amount'"),
-            (scatter, (three, three[:, 0]), {"tol": -1, **places}, "tol must not be negative"),
-            (scatter, (three[:, :2], [1, 2, 3]), on, r"shape \(3,\), but there are 4 rows"),
-            (scatter, (three[:, :1], three[:, 0]), on, "there is only column 0"),
-            (lattice, ([1, 2, 3],), on, "different number of dimensions"),
-            (lattice, (radar,), on, "2 dimensions; this has time, lat, lon"),
-            (slices, (three, [1, 2]), {"time": 2}, r"shape \(2,\), but there are 4 rows"),
-            (slices, (three, three[:, 0]), {}, f"Which of {which} is the time"),
-            (slices, (X,), {}, "needs the values to draw beside the table"),
-            (slices, (radar,), {"at": 0}, "at must be at least 1"),
-            (slices, (radar,), {"ncols": 0}, "ncols must be at least 1"),
-            (slices, (radar[0],), {}, "3 dimensions; this has lat, lon"),
-            (slices, (radar,), {"at": ["2019-01-01"]}, none_then),
-            (components, (model, X, y), {}, hidden),
-            (components, (model, X[now], [1.0, 2.0]), {}, r"shape \(2,\), but there are"),
-            (components, curve[:2], {}, "there is only depth"),
-            (components, (model, flat), {}, "now missing:\n- lon"),
-            (errors, (y, [1, 2, 3]), on, r"predicted has shape \(3,\), but there are"),
-            (errors, (y, y), {"resolution": 0.0}, "resolution must be positive"),
+            (
+                plots.scatter_map,
+                (three, three[:, 0]),
+                on,
+                "A map needs two columns of column 0, column 1, column 2",
+            ),
+            (
+                plots.scatter_map,
+                (three, three[:, 0]),
+                {"columns": [0], **on},
+                "across and up; it names 1",
+            ),
+            (
+                plots.scatter_map,
+                (three, three[:, 0]),
+                {"columns": ["lat", "lon"]},
+                "no column 'lat'",
+            ),
+            (
+                plots.scatter_map,
+                (three, three[:, 0]),
+                {"kind": "rainbow", **places},
+                "kind must be 'amount'",
+            ),
+            (
+                plots.scatter_map,
+                (three, three[:, 0]),
+                {"tol": -1, **places},
+                "tol must not be negative",
+            ),
+            (
+                plots.scatter_map,
+                (three[:, :2], [1, 2, 3]),
+                on,
+                r"shape \(3,\), but there are 4 rows",
+            ),
+            (plots.scatter_map, (three[:, :1], three[:, 0]), on, "there is only column 0"),
+            (plots.lattice_map, ([1, 2, 3],), on, "different number of dimensions"),
+            (plots.lattice_map, (radar,), on, "2 dimensions; this has time, lat, lon"),
+            (
+                plots.time_slices,
+                (three, [1, 2]),
+                {"time": 2},
+                r"shape \(2,\), but there are 4 rows",
+            ),
+            (
+                plots.time_slices,
+                (three, three[:, 0]),
+                {},
+                "Which of column 0, column 1, column 2 is the time",
+            ),
+            (plots.time_slices, (X,), {}, "needs the values to draw beside the table"),
+            (plots.time_slices, (radar,), {"at": 0}, "at must be at least 1"),
+            (plots.time_slices, (radar,), {"ncols": 0}, "ncols must be at least 1"),
+            (plots.time_slices, (radar[0],), {}, "3 dimensions; this has lat, lon"),
+            (
+                plots.time_slices,
+                (radar,),
+                {"at": ["2019-01-01"]},
+                "nothing at 2019-01-01: times run from 2018-07-01 to 2018-07-01 02:00",
+            ),
+            (
+                plots.component_maps,
+                (model, X, y),
+                {},
+                r"rows at 12 places \(lon, lat\), so a map would hide",
+            ),
+            (plots.component_maps, (model, X[now], [1.0, 2.0]), {}, r"shape \(2,\), but there are"),
+            (plots.component_maps, curve[:2], {}, "there is only depth"),
+            (plots.component_maps, (model, flat), {}, "now missing:\n- lon"),
+            (
+                plots.error_distribution,
+                (y, [1, 2, 3]),
+                on,
+                r"predicted has shape \(3,\), but there are",
+            ),
+            (plots.error_distribution, (y, y), {"resolution": 0.0}, "resolution must be positive"),
             (plots.reliability, (model, X, y), on, "tol must be positive"),
-            (plots.pit_histogram, (classes, X, y), on, "needs predicted amounts; SparseGPClass"),
-            (plots.precision_recall, (model, X, 0 * y), on, "needs zeros and others; all of the"),
+            (
+                plots.pit_histogram,
+                (SparseGPClassifier(), X, y),
+                on,
+                "needs predicted amounts; SparseGPClass",
+            ),
             (plots.bound, (model, "hours"), on, "by must be 'steps' or 'seconds', not 'hours'"),
         ]
     )

@@ -19,9 +19,9 @@ from zigp import (
 )
 from zigp.datasets import simulate_rain, simulate_rain_grid
 from zigp.gp.kernels import Categorical, Linear, Matern12, Periodic
-from zigp.plots.labels import value_text
+from zigp.plots.canvas import value_text
 from zigp.report import Roles, Trial, write_report
-from zigp.report.map_data import chosen_rows, map_data
+from zigp.report.charts import chosen_rows, map_data
 from zigp.report.trial import evaluate
 from zigp.report.words import amount, learned
 
@@ -242,32 +242,22 @@ def test_the_page_describes_data_and_noise(page, rain, model):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["levels", "line", "hurdle", "lattice"])
 def test_all_kinds_of_data_have_a_page(kind, tmp_path):
-    rng = np.random.default_rng(0)
-    y, roles, kwargs = None, None, {"steps": 10}
-    if kind == "lattice":
-        X = simulate_rain_grid(12, 6, 6)
-        fitted = ZeroInflatedGPRegressor(**kwargs).fit(X)
-        expected, absent = ["map-latent"], "Counts around"
-    elif kind == "line":
-        X = pd.DataFrame({"depth": np.linspace(0, 9, 60)})
-        y = np.where(X["depth"] > 5, 2.0, 0.0) + rng.normal(0, 0.1, 60)
-        fitted = SparseGPRegressor(**kwargs).fit(X, y)
-        expected, absent = ["and the interval that should hold 90%"], "map-"
-    else:
-        gear, effort = pd.Categorical(rng.choice(["net", "line"], 80)), rng.uniform(1, 2, 80)
-        X = pd.DataFrame({"depth": rng.uniform(0, 9, 80), "gear": gear, "effort": effort})
-        y = rng.poisson(np.where(X["depth"] > 4, 3.0, 0.0)).astype(float)
-        counts = {"likelihood": "auto", "exposure": "effort"}
-        cls, own = {
-            "hurdle": (HurdleGPRegressor, {}),
-            "levels": (ZeroInflatedGPRegressor, counts),
-        }[kind]
-        fitted = cls(n_inducing=8, **kwargs, **own).fit(X, y)
-        roles = Roles.of(fitted, target="catch")
-        noise = ["Counts around a mean of 10", "Observations scatter by about"]
-        expected, absent = noise if kind == "levels" else noise[::-1]
-        expected = [expected, "2 levels: ", "Means of observed and predicted catch along gear"]
-    text = write_report(fitted, X, y, tmp_path / "report.html", roles=roles).read_text()
+    rng, few = np.random.default_rng(0), {"n_inducing": 8, "steps": 10}
+    hauls = pd.DataFrame({"depth": rng.uniform(0, 9, 80), "effort": rng.uniform(1, 2, 80)})
+    hauls["gear"] = pd.Categorical(rng.choice(["net", "line"], 80))
+    catch = pd.Series(rng.poisson(np.where(hauls["depth"] > 4, 3.0, 0.0)), name="catch")
+    around, scatter = "Counts around a mean of 10", "Observations scatter by about"
+    of_gear = ("2 levels: ", "Means of observed and predicted catch along gear")
+    counts = ZeroInflatedGPRegressor(likelihood="auto", exposure="effort", **few)
+    radar = (ZeroInflatedGPRegressor(steps=10), simulate_rain_grid(12, 6, 6), None)
+    line = (SparseGPRegressor(**few), hauls[["depth"]], catch)
+    model, X, y, expected, absent = {
+        "lattice": (*radar, ["map-latent"], "Counts around"),
+        "line": (*line, ["and the interval that should hold 90%"], "map-"),
+        "levels": (counts, hauls, catch, [around, *of_gear], scatter),
+        "hurdle": (HurdleGPRegressor(**few), hauls, catch, [scatter, *of_gear], around),
+    }[kind]
+    text = write_report(model.fit(X, y), X, y, tmp_path / "report.html").read_text()
     for part in [*expected, "Always zero"]:
         assert part in text
     assert absent not in text.partition("<script")[0]

@@ -22,15 +22,13 @@ from zigp.training import (
     TrainingSettings,
     checkpoints,
     hold_checkpoints,
-    locks,
     loop,
     train,
     train_restarts,
 )
-from zigp.training.locks import LOCK, locked
+from zigp.training.checkpoints import LOCK, locked
 from zigp.training.loop import Training
-from zigp.training.steps import State, Summit
-from zigp.training.watching import highest
+from zigp.training.steps import State, Summit, highest
 
 with session():
     MODEL, ROWS = random_zigp(0), masked(0)[1]
@@ -343,7 +341,7 @@ def test_a_file_that_is_not_ours_stays_where_it_is(tmp_path):
 
 def test_a_lock_that_was_removed_meanwhile_is_none(tmp_path, monkeypatch):
     """After it is opened and before it is locked, the fit that had it ends and removes it."""
-    folder, lock, opened = tmp_path / "kept", locks._lock, []
+    folder, lock, opened = tmp_path / "kept", checkpoints._lock, []
 
     def late(file):
         opened.append(file)
@@ -352,7 +350,7 @@ def test_a_lock_that_was_removed_meanwhile_is_none(tmp_path, monkeypatch):
             (folder / LOCK).unlink()
             folder.rmdir()
 
-    monkeypatch.setattr(locks, "_lock", late)
+    monkeypatch.setattr(checkpoints, "_lock", late)
     with locked(folder):
         assert len(opened) == 2
         with pytest.raises(ValueError, match="Another fit is running"), locked(folder):
@@ -379,16 +377,19 @@ def test_a_fit_that_was_killed_after_its_last_step_ends_where_it_had_ended(batch
     assert f"step {more} of" in str(stopped)
 
 
+def test_a_resumed_fit_whose_time_was_spent_takes_some_steps(kept):
+    (again,) = resumed(kept, replace(LONGER, max_seconds=1e-9))
+    assert len(again.bounds) == 151
+    assert "time budget" in again.stopped
+
+
 def lines_of(*functions) -> list[tuple[object, int]]:
     """Return every line of some functions, as a tracer sees it."""
     codes = [function.__code__ for function in functions]
-    lines = {
-        (code, line): None
-        for code in codes
-        for _, _, line in code.co_lines()
-        if line is not None and line > code.co_firstlineno
-    }
-    return list(lines)
+    every = ((code, line) for code in codes for _, _, line in code.co_lines())
+    return [
+        (code, line) for code, line in dict.fromkeys(every) if (line or 0) > code.co_firstlineno
+    ]
 
 
 @pytest.mark.slow

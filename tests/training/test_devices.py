@@ -19,12 +19,12 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=4"
 import sys
 sys.path.insert(0, {tests!r})
 import jax, jax.numpy as jnp, numpy as np
+from models_by_hand import *
 from zigp.training.devices import available
-from zigp.training.minibatches import filled_up
+from zigp.training.feeds import filled_up
 from zigp.models.objective import objective
 from zigp.runtime.session import session
 from zigp.training import TrainingSettings, train, train_restarts
-from models_by_hand import *
 
 def same_gradients(model, data):
     both = jax.jit(jax.value_and_grad(objective))

@@ -10,8 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from models_by_hand import (
-    NOISE,
-    P,
     Q,
     bound,
     dense_covariance,
@@ -46,12 +44,6 @@ def scaled_projection(latent, at):
     return jnp.sqrt(latent.variance) * rows.reshape(len(rows), -1)
 
 
-def closed_form(A, square, b):
-    """Return H = I + A diag(square) Aᵀ and H⁻¹ A b."""
-    H = np.eye(len(A)) + (A * square) @ A.T
-    return H, np.linalg.solve(H, A @ b)
-
-
 @pytest.mark.parametrize(
     "which", [pytest.param(0, id="lattice"), pytest.param(1, id="rows", marks=pytest.mark.slow)]
 )
@@ -66,7 +58,8 @@ def test_a_step_for_f_is_the_closed_form(which, covariance):
     observed, y = np.ravel(batch.weight), np.ravel(np.where(batch.weight > 0, batch.y, 0.0))
     square = observed * (on**2 + spread) / 0.3
     A = np.asarray(scaled_projection(f, batch.at))
-    H, mean = closed_form(A, square, observed * on * y / 0.3 - square * 0.7)
+    H = np.eye(len(A)) + (A * square) @ A.T
+    mean = np.linalg.solve(H, A @ (observed * on * y / 0.3 - square * 0.7))
     moved = model
     for _ in range(21 if covariance == "diagonal" else 1):  # of conjugate gradients
         moved = natural_sweep(moved, batch, names=["f"])
@@ -75,24 +68,6 @@ def test_a_step_for_f_is_the_closed_form(which, covariance):
     best = np.linalg.inv(H) if covariance == "dense" else np.diag(1.0 / np.diag(H))
     np.testing.assert_allclose(dense_covariance(f), best, rtol=1e-8, atol=1e-10)
     np.testing.assert_array_equal(moved.latents["g"].q_mean, model.latents["g"].q_mean)
-
-
-def test_weights_of_a_network_are_its_closed_form():
-    """For W_qp given the rest only output p counts, with r = y less the terms of other latents."""
-    model, batch = random_network(3, weights=False), random_outputs(3, missing=0.2)
-    moved = natural_sweep(model, batch, names=["W"])
-    at = marginals(moved, batch.at)
-    f, W = at["f"], at["W"]
-    last = Q - 1
-    members = dict(moved.latents["W"].members())
-    for p in range(P):
-        observed, member = batch.weight[p], members[(last, p)]
-        rest = sum(np.asarray(W.mean[q, p] * f.mean[q]) for q in range(last))
-        r = np.where(observed > 0, batch.y[p], 0.0) - rest
-        A = np.asarray(scaled_projection(member, batch.at))
-        square = observed * np.asarray(f.mean[last] ** 2 + f.var[last]) / NOISE[p]
-        mean = closed_form(A, square, observed * np.asarray(f.mean[last]) * r / NOISE[p])[1]
-        np.testing.assert_allclose(np.ravel(member.q_mean), mean, rtol=1e-8, atol=1e-9)
 
 
 @eqx.filter_jit
@@ -107,28 +82,29 @@ def slopes_of_q(model: Model, batch: Batch, name: str):
     return jax.tree.leaves(jax.grad(of)((latent.q_mean, latent.q_cov)))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["f", "W"])
-@pytest.mark.parametrize("noise", [None, LATENT_NOISE], ids=["plain", "latent noise"])
-def test_the_last_of_a_network_to_step_is_at_its_optimum(name, noise):
+@pytest.mark.parametrize(
+    ("name", "noise"),
+    [
+        pytest.param("W", None, id="W"),
+        pytest.param("f", None, id="f", marks=pytest.mark.slow),
+        pytest.param("exposure", None, id="f, exposure", marks=pytest.mark.slow),
+        pytest.param("f", LATENT_NOISE, id="f, latent noise", marks=pytest.mark.slow),
+        pytest.param("W", LATENT_NOISE, id="W, latent noise", marks=pytest.mark.slow),
+    ],
+)
+def test_the_last_to_step_is_at_its_optimum(name, noise):
     """f_q and W_qp are exact given the rest; with latent noise repeated steps approach that."""
     model, batch = random_network(1, latent_noise=noise), random_outputs(1, missing=0.3)
+    last = Q - 1  # the others stepped before
+    if name == "exposure":
+        (model, batch), name, last = with_exposure(10), "f", ...
     moved = model
     for _ in range(1 if noise is None else 61):
         moved = natural_sweep(moved, batch, names=[name])
     assert bound(moved, batch) > bound(model, batch)
     before, after = (slopes_of_q(one, batch, name) for one in (model, moved))
-    for a, b in zip(after, before, strict=True):  # the others stepped before the last one
-        assert np.abs(a[Q - 1]).max() < (1e-8 if noise is None else 1e-4) * np.abs(b).max()
-
-
-@pytest.mark.slow
-def test_exposure_is_part_of_the_step():
-    model, batch = with_exposure(10)
-    moved = natural_sweep(model, batch, names=["f"])
-    before, after = (slopes_of_q(one, batch, "f") for one in (model, moved))
     for a, b in zip(after, before, strict=True):
-        assert np.abs(a).max() < 1e-8 * np.abs(b).max()
+        assert np.abs(a[last]).max() < (1e-8 if noise is None else 1e-4) * np.abs(b).max()
 
 
 LIKELIHOODS = {

@@ -81,7 +81,8 @@ def main() -> None:
     """Run the `zigp` command. Errors are one sentence on stderr, never a traceback."""
     _cache_compiled_programs()
     try:
-        with _signals_raise(), _warnings_on_one_line():
+        with _signals_raise(), warnings.catch_warnings():
+            warnings.showwarning = _show_warning
             app()
     except StopRequest as stop:
         print("Interrupted.", file=sys.stderr)
@@ -100,11 +101,14 @@ def _signals_raise() -> Iterator[None]:
     """
 
     def stop(number: int, frame: object) -> None:
-        raise StopRequest(number)
+        raise StopRequest(128 + number)
 
     ending = [one for one in signal.Signals if one.name in ("SIGINT", "SIGTERM", "SIGHUP")]
-    heeded = [number for number in ending if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in heeded}
+    before = {
+        number: signal.signal(number, stop)
+        for number in ending
+        if signal.getsignal(number) != signal.SIG_IGN
+    }
     try:
         yield
     finally:
@@ -112,15 +116,9 @@ def _signals_raise() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@contextmanager
-def _warnings_on_one_line() -> Iterator[None]:
-    """Show warnings without the place in the code that they come from."""
-    before = warnings.formatwarning
-    warnings.formatwarning = lambda message, *_: f"{on_one_line(str(message))}\n"
-    try:
-        yield
-    finally:
-        warnings.formatwarning = before
+def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
+    """Show a warning on one line, without the place in the code that it comes from."""
+    print(on_one_line(str(message)), file=sys.stderr)
 
 
 def _cache_compiled_programs() -> None:

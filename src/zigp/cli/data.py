@@ -1,22 +1,28 @@
-"""Data for an estimator, from a file and the names of its columns."""
-
-from __future__ import annotations
+"""The data and the estimator of a command, from its options."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jax
 import numpy as np
 import pandas as pd
 
+from zigp import HurdleGPRegressor, SparseGPRegressor, ZeroInflatedGPRegressor
 from zigp.cli.options import listed
-from zigp.data.columns import column_kind
-from zigp.data.names import is_globe, places_among
+from zigp.data.columns import column_kind, is_globe, places_among
+from zigp.data.grids import axes_of
 from zigp.data.streams import Stream, open_stream
 from zigp.data.tables import FileError, as_dates, check_columns, read, typed
 
+MODELS: dict[str, Any] = {
+    "gp": SparseGPRegressor,
+    "hurdle": HurdleGPRegressor,
+    "zigp": ZeroInflatedGPRegressor,
+}
+# A default that differs from Python's, as that of --likelihood does.
+_COMBINE = {"hurdle": {"combine": "expectation"}}
 _LARGE = 5_000_000  # rows, or cells, from which on a file is streamed by default
 _BLOCK = (2**8, 2**18)  # smallest and largest
 
@@ -33,7 +39,7 @@ class ColumnRoles:
     exposure: str | None = None
 
     @classmethod
-    def of(cls, options: Mapping[str, Any]) -> ColumnRoles:
+    def of(cls, options: Mapping[str, Any]) -> Self:
         """Return the roles that the options of a command give."""
         space, inputs, levels = (listed(options[name]) for name in ("space", "inputs", "category"))
         return cls(options["target"], space, options["time"], inputs, levels, options["exposure"])
@@ -183,8 +189,6 @@ def with_columns(
 
 
 def _from_lattice(path: Path | str, dataset: Any, roles: ColumnRoles) -> Data:
-    from zigp.data.grids import axes_of
-
     if roles.target not in dataset.data_vars:
         have = ", ".join(map(str, dataset.data_vars)) or "only axes"
         raise FileError(f"{path} has no variable {roles.target!r}. It has {have}.")
@@ -201,10 +205,39 @@ def _from_lattice(path: Path | str, dataset: Any, roles: ColumnRoles) -> Data:
         raise FileError(
             f"{path} has no axis {strange[0]!r}: {roles.target} runs along {', '.join(names)}."
         )
-    if roles.exposure and roles.exposure not in dataset.variables:
-        raise FileError(f"{path} has no variable {roles.exposure!r} for --exposure.")
     shape = " × ".join(
         f"{dim} {len(axis)}" + (f" ({', '.join(groups[dim])})" if groups[dim] != [dim] else "")
         for dim, axis in axes.items()
     )
     return Data(dataset, roles.target, (f"A lattice of {shape}.",), groups)
+
+
+def new_estimator(model: str, columns: ColumnRoles, settings: Mapping[str, Any]) -> Any:
+    """Return an estimator with those of the settings that it has."""
+    names = MODELS[model]().get_params()
+    own = {name: value for name, value in settings.items() if name in names}
+    return MODELS[model](latlon=columns.latlon, **own, **_COMBINE.get(model, {}))
+
+
+def grouped(estimator: Any, columns: ColumnRoles, data: Data) -> Any:
+    """Return the estimator with the column groups of a lattice, or of --inducing."""
+    sizes, groups = estimator.n_inducing, data.groups
+    if isinstance(sizes, dict):
+        named = {name: columns.of_group(name) for name in sizes}
+        if groups is None:
+            have = [column for group in named.values() for column in group]
+            groups, wanted = named, [c for c in data.X.columns if c != columns.exposure]
+        else:  # dimensions may be named by what runs along them
+            dims = {frozenset(group): dim for dim, group in groups.items()}
+            sizes = {dims.get(frozenset(named[name]), name): n for name, n in sizes.items()}
+            have, wanted = list(sizes), list(groups)
+        if set(have) != set(wanted):
+            raise ValueError(
+                f"--inducing names {', '.join(have)}, but inputs are {', '.join(wanted)}: give a "
+                f"number for each, such as {','.join(f'{name}=20' for name in wanted)}, or one "
+                "number for all."
+            )
+    together = [{*(columns.latlon or ())} <= {*group} for group in (data.groups or {}).values()]
+    if together and not any(together):  # along axes of their own they have no common distance
+        estimator.set_params(latlon=None)
+    return estimator.set_params(column_groups=groups, n_inducing=sizes)

@@ -11,8 +11,7 @@ import pandas as pd
 import typer
 from sklearn.model_selection import KFold
 
-from zigp.cli.data import ColumnRoles, Data, read_data
-from zigp.cli.estimators import MODELS, grouped, new_estimator
+from zigp.cli.data import MODELS, ColumnRoles, Data, grouped, new_estimator, read_data
 from zigp.cli.messages import print_scores, tell
 from zigp.cli.options import (
     DATA,
@@ -20,14 +19,12 @@ from zigp.cli.options import (
     Config,
     Debug,
     Inputs,
-    OnDevice,
     Quiet,
     Space,
     Target,
     Time,
     listed,
     positive,
-    use_device,
     with_settings,
 )
 from zigp.data.grids import as_cells, is_lattice
@@ -57,7 +54,6 @@ def evaluate(
     resolution: Annotated[
         float | None, typer.Option(help="Step in which the target is recorded.", callback=positive)
     ] = None,
-    device: OnDevice = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print all scores as JSON.")] = False,
     config: Config = None,
     quiet: Quiet = False,
@@ -70,7 +66,6 @@ def evaluate(
 
     Example: zigp evaluate rain.csv --target rain_mm --space lat,lon --time hour --cv 5
     """
-    use_device(device)
     names, columns = list(dict.fromkeys(listed(models))), ColumnRoles.of(context.params)
     if not names or not {*names} <= {*_MODELS}:
         raise ValueError(f"--models is {models!r}: name some of {', '.join(_MODELS)}.")

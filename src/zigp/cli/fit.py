@@ -8,8 +8,15 @@ import jax
 import typer
 
 from zigp import load
-from zigp.cli.data import ColumnRoles, Data, open_if_large, read_data
-from zigp.cli.estimators import MODELS, grouped, new_estimator
+from zigp.cli.data import (
+    MODELS,
+    ColumnRoles,
+    Data,
+    grouped,
+    new_estimator,
+    open_if_large,
+    read_data,
+)
 from zigp.cli.messages import tell, using
 from zigp.cli.options import (
     ANY_DATA,
@@ -18,7 +25,6 @@ from zigp.cli.options import (
     Debug,
     Force,
     Inputs,
-    OnDevice,
     Quiet,
     Space,
     Target,
@@ -29,7 +35,6 @@ from zigp.cli.options import (
     options_of,
     positive,
     typed_words,
-    use_device,
     with_settings,
 )
 from zigp.cli.processes import joined
@@ -70,7 +75,6 @@ def fit(
     coordinator: Annotated[str | None, typer.Option(help="Address of worker 0: a:1234.")] = None,
     num_processes: Annotated[int | None, typer.Option(help="Number of workers.", min=1)] = None,
     process_id: Annotated[int | None, typer.Option(help="Number of this worker.", min=0)] = None,
-    device: OnDevice = "auto",
     from_: Annotated[Path | None, typer.Option("--from", help="Model to train further.")] = None,
     config: Config = None,
     write_config: Annotated[
@@ -87,11 +91,13 @@ def fit(
     if write_config:
         typer.echo(as_toml(context))
     with using(from_), joined(distributed, coordinator, num_processes, process_id):
-        use_device(device)
         first = jax.process_index() == 0
         columns, typed = ColumnRoles.of(context.params), given(context)
         replaced = _check_output(out, data, settings["resume"], force)
-        estimator = _estimator(model, columns, settings, from_, typed)
+        _refuse_settings_of_others(model, settings)
+        estimator = new_estimator(model, columns, settings)
+        if from_ is not None:
+            estimator = _continued(from_, model, columns, settings, typed)
         estimator.set_params(checkpoint=f"{out}.checkpoint", verbose=first and not quiet)
         rows, streamed = _training_data(data, columns, estimator, from_, stream)
         _check_passes(estimator, passes, typed, streamed)
@@ -136,21 +142,11 @@ def _checkpoints_in(folder: Path) -> list[Path]:
     return list(folder.rglob("step-*.checkpoint"))
 
 
-def _estimator(
-    model: str,
-    columns: ColumnRoles,
-    settings: Mapping[str, Any],
-    start: Path | None,
-    typed: Collection[str],
-) -> Any:
-    """Return a new estimator, or that of a file to be trained further."""
+def _refuse_settings_of_others(model: str, settings: Mapping[str, Any]) -> None:
     for option, setting in options_of(MODELS.values(), *_SCOPES).items():
         owners = [name for name, cls in MODELS.items() if setting.name in cls().get_params()]
         if model not in owners and settings[setting.name] != default_of(setting):
             raise ValueError(f"{_flag(option)} belongs to --model {' or '.join(owners)}.")
-    if start is None:
-        return new_estimator(model, columns, settings)
-    return _continued(start, model, columns, settings, typed)
 
 
 def _continued(

@@ -7,7 +7,6 @@ from typing import Any
 
 import typer
 
-ADVICE = "Out of memory. Give fewer rows, --inducing less, or a --batch-size."
 # Errors whose message is for users: of options, data and the system.
 EXPECTED = (ValueError, OSError, FloatingPointError, ImportError)
 
@@ -62,7 +61,7 @@ def sentence(error: Exception) -> str:
     if isinstance(error, EXPECTED):
         return said
     if ran_out(error):
-        return ADVICE
+        return "Out of memory. Give fewer rows, --inducing less, or a --batch-size."
     return (
         f"This should not have happened: {type(error).__name__}: {said} Run it again with --debug, "
         "and report what that shows."

@@ -49,14 +49,12 @@ def listed(names: str | None) -> list[str]:
 _SIZE = re.compile(r"([^=]+)=\s*(\d+)\s*(?:,|$)")
 
 
-def sizes(text: str | None) -> int | dict[str, int] | None:
+def sizes(text: str) -> int | dict[str, int]:
     """Read numbers of inducing points: 200, or one for each column group, lat,lon=50,hour=200.
 
     >>> sizes("200"), sizes("lat,lon=50,hour=200")
     (200, {'lat,lon': 50, 'hour': 200})
     """
-    if not text:
-        return None
     if text.strip().isdecimal():
         return int(text)
     if not (found := _SIZE.findall(text)) or _SIZE.sub("", text):
@@ -205,30 +203,11 @@ def typed_words() -> list[str]:
 # ---------------------------------------------------------------------------------------------
 # Options of several commands
 
-Device = Literal["auto", "cpu", "gpu"]
-
-
-def use_device(device: Device) -> None:
-    """Compute on the CPU or a GPU of this process from now on."""
-    if device == "auto":
-        return
-    import jax
-
-    try:
-        jax.config.update("jax_default_device", jax.local_devices(backend=device)[0])
-    except RuntimeError:
-        raise ValueError(
-            "JAX finds no GPU here. Leave --device out, or install JAX for your GPU: "
-            "pip install 'jax[cuda12]'."
-        ) from None
-
-
 Target = Annotated[str, typer.Option(help="Column to be explained.")]
 Space = Annotated[str | None, typer.Option(help="Columns of places, such as lat,lon (then in km).")]
 Time = Annotated[str | None, typer.Option(help="Column of times: numbers or dates.")]
 Inputs = Annotated[str | None, typer.Option(help="Other input columns, such as depth,temp.")]
 Category = Annotated[str | None, typer.Option(help="Columns of unordered levels, such as gear.")]
-OnDevice = Annotated[Device, typer.Option(help="Device to compute on.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Show no progress.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

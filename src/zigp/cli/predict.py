@@ -15,11 +15,9 @@ from zigp.cli.options import (
     ANY_DATA,
     Debug,
     Force,
-    OnDevice,
     Quiet,
     finite,
     share,
-    use_device,
 )
 from zigp.data.tables import (
     LATTICE_KINDS,
@@ -51,7 +49,6 @@ def predict(
     ] = None,
     prefix: Annotated[str, typer.Option(help="Prefix of the names of new columns.")] = "",
     chunk_rows: Annotated[int, typer.Option(help="Rows in memory at once.", min=1)] = 50_000,
-    device: OnDevice = "auto",
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -63,7 +60,6 @@ def predict(
 
     Example: zigp predict rain.zigp new.csv --out predicted.csv
     """
-    use_device(device)
     count = 0
     with using(model):
         fitted = load(model)

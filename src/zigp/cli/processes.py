@@ -41,8 +41,8 @@ def joined(
     except BaseException as error:
         # At exit JAX would wait for the others, which wait for the share of this one. Without it
         # they stop at once, after the error here has been printed.
-        code = error.code if isinstance(error, StopRequest) else getattr(error, "exit_code", 1)
-        atexit.register(_end, code)
+        name = "code" if isinstance(error, StopRequest) else "exit_code"
+        atexit.register(_end, getattr(error, name, 1))
         alone = jax.process_count() == 1 or not isinstance(error, jax.errors.JaxRuntimeError)
         if alone or ran_out(error):
             raise

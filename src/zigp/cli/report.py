@@ -13,11 +13,9 @@ from zigp.cli.options import (
     DATA,
     Debug,
     Force,
-    OnDevice,
     Quiet,
     listed,
     typed_words,
-    use_device,
 )
 from zigp.data.tables import FileError, check_writable
 from zigp.report import Roles, write_report
@@ -37,7 +35,6 @@ def report(
     quick: Annotated[
         bool, typer.Option("--quick", help="Score on the training rows: nothing is fitted again.")
     ] = False,
-    device: OnDevice = "auto",
     force: Force = False,
     quiet: Quiet = False,
     debug: Debug = False,
@@ -50,7 +47,6 @@ def report(
 
     Example: zigp report rain.zigp --data rain.csv --out report.html
     """
-    use_device(device)
     say = partial(tell, quiet=quiet)
     check_writable(out, force, (".html", ".htm"))
     with using(model):

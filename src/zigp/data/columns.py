@@ -1,12 +1,57 @@
-"""The types of columns of a table, and the numbers that a model reads from them."""
+"""The columns of a table: their roles by name, their types, and the numbers a model reads."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import permutations
 from typing import Any, Self
 
 import numpy as np
 import pandas as pd
 
 _KINDS = dict.fromkeys("biuf", "number") | {"M": "time"}  # by NumPy's letter for a type
+_DEGREES = {
+    **dict.fromkeys(("lat", "latitude"), "degrees_north"),
+    **dict.fromkeys(("lon", "lng", "long", "longitude"), "degrees_east"),
+}
+_PLANES = (("x", "y"), ("east", "north"), ("easting", "northing"), ("xloc", "yloc"))
+_TIMES = ("time", "date", "datetime", "timestamp", "year", "month", "week", "day", "hour")
+
+
+def degrees(name: str) -> str:
+    """Return the unit of a column that is named like latitudes or longitudes, otherwise nothing.
+
+    >>> degrees("Lat"), degrees("longitude"), degrees("depth")
+    ('degrees_north', 'degrees_east', '')
+    """
+    return _DEGREES.get(name.lower(), "")
+
+
+def is_globe(across: str, up: str) -> bool:
+    """Return whether two columns are longitude and latitude, by their names."""
+    return (degrees(across), degrees(up)) == ("degrees_east", "degrees_north")
+
+
+def is_plane(across: str, up: str) -> bool:
+    """Return whether two columns are places on a plane, by their names."""
+    return (across.lower(), up.lower()) in _PLANES
+
+
+def is_time(name: str, dtype: Any = None) -> bool:
+    """Return whether a column or a dimension holds times, by its type or its name."""
+    return getattr(dtype, "kind", "") == "M" or name.lower() in _TIMES
+
+
+def places_among(names: Iterable[str]) -> tuple[str, str] | None:
+    """Return the only two columns that run across and up a map, degrees if there are some.
+
+    >>> places_among(["lat", "lon", "depth"])
+    ('lon', 'lat')
+    """
+    pairs = list(permutations(names, 2))
+    for is_pair in (is_globe, is_plane):
+        if len(places := [pair for pair in pairs if is_pair(*pair)]) == 1:
+            return places[0]
+    return None
 
 
 def column_kind(dtype: Any) -> str | None:

@@ -8,8 +8,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from zigp.data.columns import column_kind
-from zigp.data.names import places_among
+from zigp.data.columns import column_kind, places_among
 
 # Names of predictions and of their own axes, and of the cells to predict.
 _RESERVED = {"mean", "sd", "prob_on", "prob_below", "quantiles", "quantile", "output", "_"}
@@ -97,8 +96,10 @@ def axes_of(array: Any, wanted: Sequence[str] | None = None) -> dict[str, pd.Dat
     """
     if not array.sizes:
         raise ValueError("The array has no dimensions: there are no places in it.")
+    if empty := [dim for dim, size in array.sizes.items() if not size]:
+        raise ValueError(f"Dimension {empty[0]!r} is empty: it has no places.")
     axes = {}
-    for dim, size in array.sizes.items():
+    for dim in array.sizes:
         along = {
             str(name): _coordinate(one)
             for name, one in array.coords.items()
@@ -110,8 +111,6 @@ def axes_of(array: Any, wanted: Sequence[str] | None = None) -> dict[str, pd.Dat
             if one.dtype != bool and column_kind(one.dtype) in ("number", "time")
         }
         names = _own(str(dim), usable) if wanted is None else [n for n in usable if n in wanted]
-        if not size:
-            raise ValueError(f"Dimension {dim!r} is empty: it has no places.")
         if not names:
             have = "text" if dim in along and dim not in usable else "no coordinates"
             sought = "numbers or times" if wanted is None else f"any of {', '.join(wanted)}"

@@ -7,8 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from zigp.gp.batch import Batch, Lattice, Rows, distinct
-from zigp.gp.padding import padded, padded_size
+from zigp.gp.batch import Batch, Lattice, Rows, distinct, padded, padded_size
 
 ColumnList = Iterable[int | str] | int | str  # columns by number or name
 Group = tuple[int, ...]  # the numbers of the columns of a group
@@ -36,10 +35,6 @@ class Inputs:
         self.X, self._labels = np.ascontiguousarray(X), labels
         self._along: dict[Group, tuple[np.ndarray, np.ndarray]] = {}
         self._lattices: dict[tuple[Group, ...], LatticeCells | None] = {}
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.X.shape
 
     def only(self, rows: np.ndarray) -> "Inputs":
         """Return the rows of a mask."""
@@ -119,7 +114,7 @@ class Layout:
         Without groups all columns are together; with `split`, a column whose coordinates form a
         lattice with those of the others is a group of its own.
         """
-        X, D = inputs.X, inputs.shape[1]
+        X, D = inputs.X, inputs.X.shape[1]
         for column in range(D):
             refuse_too_large(f"Column {column} of X", X[:, column])
         aside = [] if exposure is None else [column_index(exposure, D, feature_names)]

@@ -7,7 +7,6 @@ verifies its checksum and keeps it in the user's cache.
 import os
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,19 +14,6 @@ import numpy as np
 import pandas as pd
 import pooch
 from scipy.io import loadmat
-
-
-@dataclass(frozen=True)
-class Original:
-    """A file as its authors published it."""
-
-    address: str
-    sha256: str
-
-    @property
-    def name(self) -> str:
-        return self.address.rsplit("/", 1)[-1]
-
 
 _ZERO_INFLATED = (  # at this commit
     "https://raw.githubusercontent.com/hegdepashupati/zero-inflated-gp/"
@@ -37,24 +23,23 @@ _NETWORKS = (
     "https://raw.githubusercontent.com/hegdepashupati/gprn-svi/"
     "d1ce57221386975af87740db2c97734602bdf34c/data"
 )
-PRECIPITATION = Original(
-    f"{_ZERO_INFLATED}/pptr.pickle",
-    "5dc4e3775f9cd2ebfeb1a93c670c4b20080fb3d5c6083d254163b54acd0d3d13",
+# Files as their authors published them, with SHA-256 checksums, and the cache of downloads.
+ORIGINALS = pooch.create(
+    pooch.os_cache("zigp"),
+    base_url="",
+    registry={
+        "pptr.pickle": "5dc4e3775f9cd2ebfeb1a93c670c4b20080fb3d5c6083d254163b54acd0d3d13",
+        "toydata.mat": "b88e8826ace319ac82f03a2b9d64101a598f8385587a2fa6dc534201f7740948",
+        "train.csv": "c3c504369e9c45c1f6d01a835c7da463ee149c92c68e0f6f6b6d6ac153806f4d",
+        "test.csv": "9d4cfdcffb1716e232fb07c9d4f600ed9a185ec6cd770eb56b57b14246912ec4",
+    },
+    urls={
+        "pptr.pickle": f"{_ZERO_INFLATED}/pptr.pickle",
+        "toydata.mat": f"{_ZERO_INFLATED}/toydata.mat",
+        "train.csv": f"{_NETWORKS}/train.csv",
+        "test.csv": f"{_NETWORKS}/test.csv",
+    },
 )
-TOY = Original(
-    f"{_ZERO_INFLATED}/toydata.mat",
-    "b88e8826ace319ac82f03a2b9d64101a598f8385587a2fa6dc534201f7740948",
-)
-JURA = {
-    "train": Original(
-        f"{_NETWORKS}/train.csv",
-        "c3c504369e9c45c1f6d01a835c7da463ee149c92c68e0f6f6b6d6ac153806f4d",
-    ),
-    "test": Original(
-        f"{_NETWORKS}/test.csv",
-        "9d4cfdcffb1716e232fb07c9d4f600ed9a185ec6cd770eb56b57b14246912ec4",
-    ),
-}
 
 Folder = str | os.PathLike[str] | None
 
@@ -82,7 +67,7 @@ def load_precipitation(data_dir: Folder = None) -> pd.DataFrame:
     """
     names = ("precipitation.csv.gz", "precipitation.csv")
     columns = ["lat", "lon", "hour", "rain_mm"]
-    return _load(data_dir, names, columns, PRECIPITATION, _read_precipitation)
+    return _load(data_dir, names, columns, "pptr.pickle", _read_precipitation)
 
 
 def load_toy(data_dir: Folder = None) -> pd.DataFrame:
@@ -103,7 +88,7 @@ def load_toy(data_dir: Folder = None) -> pd.DataFrame:
     >>> len(load_toy())
     450
     """
-    return _load(data_dir, ("toy.csv",), ["x", "y", "f"], TOY, _read_toy)
+    return _load(data_dir, ("toy.csv",), ["x", "y", "f"], "toydata.mat", _read_toy)
 
 
 def load_jura(data_dir: Folder = None) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -126,8 +111,8 @@ def load_jura(data_dir: Folder = None) -> tuple[pd.DataFrame, pd.DataFrame]:
     """
     columns = ["x", "y", "cd", "ni", "zn"]
     train, test = (
-        _load(data_dir, (f"jura_{part}.csv",), columns, original, pd.read_csv)
-        for part, original in JURA.items()
+        _load(data_dir, (f"jura_{part}.csv",), columns, f"{part}.csv", pd.read_csv)
+        for part in ("train", "test")
     )
     return train, test
 
@@ -136,13 +121,19 @@ def _load(
     data_dir: Folder,
     names: tuple[str, ...],
     columns: list[str],
-    original: Original,
+    original: str,
     read: Callable[[Path], pd.DataFrame],
 ) -> pd.DataFrame:
     """Read a table by one of its names in the folder, or its original from there or a download."""
     folder = data_dir or os.environ.get("ZIGP_DATA")
     if folder is None:
-        return read(_fetched(original))
+        try:
+            return read(Path(ORIGINALS.fetch(original)))
+        except OSError as error:
+            raise ConnectionError(
+                f"{original} could not be downloaded from {ORIGINALS.get_url(original)}. Fetch it "
+                "by other means into a folder, and give that as the data folder."
+            ) from error
     for name in names:
         if (path := Path(folder) / name).is_file():
             table = pd.read_csv(path)
@@ -150,34 +141,17 @@ def _load(
                 found = ", ".join(map(str, table))
                 raise ValueError(f"{path} has no column {', '.join(missing)}; it has {found}.")
             return table
-    if (path := Path(folder) / original.name).is_file():
-        if pooch.file_hash(str(path)) != original.sha256:
+    if (path := Path(folder) / original).is_file():
+        if pooch.file_hash(str(path)) != ORIGINALS.registry[original]:
             raise ValueError(
                 f"{path} is not the file that its authors published: its SHA-256 checksum differs "
-                f"from {original.sha256}. Delete it and fetch it again."
+                f"from {ORIGINALS.registry[original]}. Delete it and fetch it again."
             )
         return read(path)
     raise FileNotFoundError(
-        f"{folder} holds none of {', '.join((*names, original.name))}. Choose another data folder, "
-        f"or none at all to download {original.name}."
+        f"{folder} holds none of {', '.join((*names, original))}. Choose another data folder, "
+        f"or none at all to download {original}."
     )
-
-
-def _fetched(original: Original, cache: Folder = None) -> Path:
-    """Return the path of the original in the user's cache, downloaded if necessary."""
-    try:
-        path = pooch.retrieve(
-            original.address,
-            f"sha256:{original.sha256}",
-            fname=f"{original.sha256[:12]}-{original.name}",
-            path=cache or pooch.os_cache("zigp"),
-        )
-    except OSError as error:
-        raise ConnectionError(
-            f"{original.name} could not be downloaded from {original.address}. Fetch it by other "
-            "means into a folder, and give that as the data folder."
-        ) from error
-    return Path(path)
 
 
 _ARRAYS = (

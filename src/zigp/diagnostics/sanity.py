@@ -21,6 +21,11 @@ _NEVER = 0.03  # the largest distance of a constant gate from 0 or 1
 _COLLAPSED = 1e-5  # distance of two inducing inputs, in units of their spread
 _MOST_PLACES = 2000
 _EXTREME = 1e4  # a multiple of the median that leaves no digits for the rest
+_OUTLIERS = (
+    "The largest value of y is {:.1g} times the median of the non-zero values and sets the scale, "
+    "so the others can hardly be told apart. Correct it, leave it out, or model logarithms, for "
+    "example with likelihood='hurdle_lognormal'."
+)
 _KM_PER_DEGREE = 111.2
 _APART = 1.05  # R-hat of chains that disagree
 _FEWEST_DRAWS = 100  # that are independent
@@ -46,13 +51,12 @@ def findings(
         for name, whole in model.untied().items()
         for place, gp in whole.members()
     }
-    gates = {name: gp for name, gp in latents.items() if name[0] in _GATES}
     return [
         *([f"Training failed. {failure}"] if failure else _training(bounds)),
         *_jitter(model, retried),
-        *_outliers(reach),
+        *([_OUTLIERS.format(reach)] if reach > _EXTREME else []),
         *(said for name, gp in latents.items() for said in _latent(name, gp, names)),
-        *(said for name, gp in gates.items() for said in _gate(name, gp)),
+        *(said for name, gp in latents.items() if name[0] in _GATES for said in _gate(name, gp)),
         *_noise(model),
     ]
 
@@ -108,15 +112,6 @@ def _jitter(model: Model, retried: Sequence[int]) -> Iterator[str]:
             f"The bound was not finite after step {', '.join(map(str, retried))}, and the jitter "
             f"was raised tenfold there, to {most:.1g} of the prior variance. Use fewer inducing "
             "points, check for columns of X in extreme units, and use dtype='float64'."
-        )
-
-
-def _outliers(reach: float) -> Iterator[str]:
-    if reach > _EXTREME:
-        yield (
-            f"The largest value of y is {reach:.1g} times the median of the non-zero values and "
-            "sets the scale, so the others can hardly be told apart. Correct it, leave it out, or "
-            "model logarithms, for example with likelihood='hurdle_lognormal'."
         )
 
 

@@ -17,9 +17,9 @@ from sklearn.base import clone
 from sklearn.model_selection import (
     BaseCrossValidator,
     KFold,
-    LeaveOneGroupOut,
-    LeaveOneOut,
+    PredefinedSplit,
     TimeSeriesSplit,
+    check_cv,
 )
 from sklearn.preprocessing import scale
 from sklearn.utils import _safe_indexing
@@ -268,7 +268,7 @@ def folds(
     X: Any,
     by: str,
     columns: str | int | Sequence[str | int],
-    n_splits: int | None = 5,
+    n_splits: int = 5,
     random_state: int | None = 0,
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Split rows into training and test rows, for scikit-learn's `cv=`.
@@ -283,8 +283,8 @@ def folds(
         `site` holds out whole places.
     columns : str, int, or a sequence of these
         The columns of the time, or of the place.
-    n_splits : int or None, default=5
-        Number of folds. None, with `by="site"`, holds out one place at a time.
+    n_splits : int, default=5
+        Number of folds.
     random_state : int or None, default=0
         Seed of regions and of shuffled sites.
 
@@ -298,14 +298,11 @@ def folds(
     >>> [len(test) for train, test in folds(X, by="time", columns=0, n_splits=3)]
     [20, 20, 20]
     """
-    if n_splits is None and by != "site":
-        raise ValueError("n_splits=None, one at a time, is for by='site'.")
     places, label = np.unique(_coordinates(X, columns), axis=0, return_inverse=True)
-    if n_splits is not None and len(places) < n_splits:
+    if len(places) < n_splits:
         what = "times" if by in ("time", "future") else "places"
         raise ValueError(f"There are {len(places)} {what}, too few for n_splits={n_splits}.")
     splitter: Any
-    region = None
     match by:
         case "time":
             splitter = KFold(n_splits)
@@ -314,17 +311,15 @@ def folds(
         case "space":
             from sklearn.cluster import KMeans
 
-            kmeans = KMeans(n_splits, n_init=10, random_state=random_state)
-            splitter, region = LeaveOneGroupOut(), kmeans.fit_predict(scale(places))
-        case "site" if n_splits is None:
-            splitter = LeaveOneOut()
+            regions = KMeans(n_splits, n_init=10, random_state=random_state)
+            splitter = PredefinedSplit(regions.fit_predict(scale(places)))
         case "site":
             splitter = KFold(n_splits, shuffle=True, random_state=random_state)
         case _:
             raise ValueError(f"by must be 'time', 'future', 'space' or 'site', not {by!r}.")
     return [
         (np.flatnonzero(np.isin(label, train)), np.flatnonzero(np.isin(label, test)))
-        for train, test in splitter.split(places, groups=region)
+        for train, test in splitter.split(places)
     ]
 
 
@@ -368,7 +363,7 @@ def cross_check(
     if isinstance(cv, int):
         cv = KFold(cv, shuffle=True, random_state=0)
     table = []
-    for train, test in cv.split(X, values, groups) if isinstance(cv, BaseCrossValidator) else cv:
+    for train, test in check_cv(cv).split(X, values, groups):
         fitted = clone(model).fit(_safe_indexing(X, train), values[train])
         row = score_table(fitted, _safe_indexing(X, test), values[test], resolution)
         table.append({"train_rows": len(train), "test_rows": len(test)} | row)

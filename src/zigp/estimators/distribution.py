@@ -29,6 +29,8 @@ class PredictiveDistribution(ABC):
         The expected observation.
     sd : ndarray of shape (n_rows,) or (n_rows, n_outputs)
         The standard deviation of an observation, noise included.
+    prob_on : ndarray of shape (n_rows,) or None
+        The support E[Φ(g)], None if the model has no gate.
     has_atom : bool
         True if an observation is exactly zero with positive probability.
     parts : tuple of str
@@ -45,25 +47,10 @@ class PredictiveDistribution(ABC):
     has_atom: bool = False
     shape: tuple[int, ...]  # rows, and outputs if there are several
     if_on: "PredictiveDistribution"  # of an observation whose signal is fully on
-
-    @property
-    def point(self) -> np.ndarray:
-        return self.mean
-
-    @property
-    @abstractmethod
-    def mean(self) -> np.ndarray:
-        """The expected observation."""
-
-    @property
-    @abstractmethod
-    def sd(self) -> np.ndarray:
-        """The standard deviation of an observation, noise included."""
-
-    @property
-    def prob_on(self) -> Any:
-        """The support E[Φ(g)] at each row, None if the model has no gate."""
-        return None
+    point: Any
+    mean: Any
+    sd: Any
+    prob_on: Any = None
 
     def probability(self, low: float, high: float) -> np.ndarray:
         """Return P(low < y ≤ high) at each row.
@@ -148,15 +135,15 @@ class ModelDistribution(PredictiveDistribution):
         self.shape = (made.rows,) if outputs is None else (made.rows, outputs)
         self.has_atom = made.likelihood.has_atom
 
-    @property
+    @cached_property
     def point(self) -> np.ndarray:
         return self._moments["median"] if self._median and self._scale.transform else self.mean
 
-    @property
+    @cached_property
     def mean(self) -> np.ndarray:
         return self._moments["mean"]
 
-    @property
+    @cached_property
     def sd(self) -> np.ndarray:
         return self._moments["sd"]
 
@@ -212,7 +199,7 @@ class ZeroInflatedDistribution(ModelDistribution):
         without_unit = ("gate", "gate_sd")
         return {k: v if k in without_unit else v * self._scale.scale for k, v in out.items()}
 
-    @property
+    @cached_property
     def prob_on(self) -> np.ndarray:
         return self.components["gate"]
 
@@ -237,47 +224,28 @@ class HurdleDistribution(PredictiveDistribution):
 
     def __init__(self, p: np.ndarray, amounts: PredictiveDistribution, *, combine: str) -> None:
         # In float64: the moments are squared.
-        self._p, self._amount, self._sd = (
-            np.asarray(part, np.float64) for part in (p, amounts.mean, amounts.sd)
-        )
-        self.if_on, self.shape, self._combine = amounts, amounts.shape, combine
-
-    @property
-    def prob_on(self) -> np.ndarray:
-        return self._p
-
-    @property
-    def point(self) -> np.ndarray:
-        if self._combine == "expectation":
-            return self.mean
-        return np.where(self._p >= 0.5, self._amount, 0.0)
-
-    @property
-    def mean(self) -> np.ndarray:
-        return self._p * self._amount
-
-    @property
-    def sd(self) -> np.ndarray:
-        return np.sqrt(self._p * (self._sd**2 + (1.0 - self._p) * self._amount**2))
+        p, amount, sd = (np.asarray(part, np.float64) for part in (p, amounts.mean, amounts.sd))
+        self.prob_on, self._parts = p, (p, amount, sd)
+        self.if_on, self.shape = amounts, amounts.shape
+        self.mean = p * amount
+        self.sd = np.sqrt(p * (sd**2 + (1.0 - p) * amount**2))
+        self.point = self.mean if combine == "expectation" else np.where(p >= 0.5, amount, 0.0)
 
     def cdf(self, thresholds: np.ndarray) -> np.ndarray:
-        p, mean, sd = (
-            part.reshape(-1, *(1,) * (thresholds.ndim - 1))
-            for part in (self._p, self._amount, self._sd)
-        )
+        p, mean, sd = (part.reshape(-1, *(1,) * (thresholds.ndim - 1)) for part in self._parts)
         return (1.0 - p) * (thresholds >= 0) + p * norm.cdf(thresholds, mean, sd)
 
     def log_between(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-        atom = np.where((low < 0) & (high >= 0), 1.0 - self._p, 0.0)
+        atom = np.where((low < 0) & (high >= 0), 1.0 - self.prob_on, 0.0)
         with np.errstate(divide="ignore"):
-            on = np.log(self._p) + self.if_on.log_between(low, high)
+            on = np.log(self.prob_on) + self.if_on.log_between(low, high)
             return np.logaddexp(np.log(atom), on)
 
     def quantile(self, p: float, of: str = "response") -> np.ndarray:
         if of == "if_on":
             return self.if_on.quantile(p)
         # Below the zeros, among them, or above them.
-        on, mean, sd = self._p, self._amount, self._sd
+        on, mean, sd = self._parts
         negative = on * norm.cdf(0.0, mean, sd)
         with np.errstate(divide="ignore", invalid="ignore"):
             below = norm.ppf(np.clip(p / on, 0.0, 1.0), mean, sd)

@@ -74,15 +74,6 @@ class OutputScale:
         return total
 
 
-@dataclass(frozen=True)
-class Start:
-    """A likelihood before training, the scale of its outputs, and f's mean."""
-
-    likelihood: Likelihood
-    scale: Any = 1.0
-    f_mean: float = 0.0
-
-
 def chosen_family(name: str, y: np.ndarray) -> str:
     """Return a family by its name; `auto` chooses by the values, not by their type.
 
@@ -101,8 +92,11 @@ def start_of(
     exposure: np.ndarray | None,
     resolution: float | None,
     dtype: str,
-) -> Start:
-    """Return the initial likelihood of a family, scaled to the data unless f is a logarithm."""
+) -> tuple[Likelihood, float, float]:
+    """Return the initial likelihood of a family, the scale of its outputs, and f's mean.
+
+    The scale is that of the data, unless f is a logarithm.
+    """
     refuse_too_large("y", y)
     rate = y if exposure is None else y / exposure
     if family in LOG_AMOUNTS:
@@ -114,18 +108,17 @@ def start_of(
             "zip": ZeroInflatedPoisson(),
             "zinb": ZeroInflatedNegativeBinomial.of_dispersion(_FIRST_DISPERSION, dtype),
         }
-        return Start(made[family], f_mean=f_mean)
+        return made[family], 1.0, f_mean
     scale = spread(rate, weight * (y != 0), largest=float(np.abs(rate).max()))
     if family == "gaussian":
-        return Start(Gaussian.of_variance(FIRST_NOISE, dtype), scale=scale)
+        return Gaussian.of_variance(FIRST_NOISE, dtype), scale, 0.0
     tau = resolution_of(y[weight > 0]) if resolution is None else float(resolution)
     refuse_too_large("resolution", np.array([tau / scale]))
     floor = max(tau / scale, _FINEST) ** 2 / 12.0
     # Without exact zeros the noise of a signal that is off is as large as the other.
     quiet = np.any(y[weight > 0] == 0)
     first = (_FIRST_OFF_NOISE, FIRST_NOISE) if quiet else (FIRST_NOISE, _FIRST_OFF_NOISE)
-    noise = Gated.of_variances(max(first[0], 2.0 * floor), first[1], floor, dtype)
-    return Start(noise, scale=scale)
+    return Gated.of_variances(max(first[0], 2.0 * floor), first[1], floor, dtype), scale, 0.0
 
 
 def resolution_of(y: np.ndarray) -> float:

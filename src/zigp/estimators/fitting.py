@@ -235,10 +235,17 @@ class SparseGP(Refined):
         """Train and keep the best model, also of a fit that is interrupted."""
         devices, checkpoints = self._devices(), self._checkpoints()
         made = self._way_of_training(data, settings, devices)
-        more: dict[str, Any] = {"shift": shift, "devices": devices, "checkpoints": checkpoints}
         with progress_bar(title) if self.verbose else nullcontext() as show:
             try:
-                fits = train_restarts(first, data, settings, show, **more)
+                fits = train_restarts(
+                    first,
+                    data,
+                    settings,
+                    show,
+                    shift=shift,
+                    devices=devices,
+                    checkpoints=checkpoints,
+                )
             except InterruptedFitError as stop:
                 if any(len(fit.bounds) for fit in stop.fits):
                     self._keep(stop.fits, made)
@@ -267,8 +274,7 @@ class SparseGP(Refined):
         """Return the settings of training, with the defaults for the data and the method."""
         one_group = len(self.layout_.groups) == 1
         learn = one_group if self.learn_inducing is None else self.learn_inducing
-        fixed = [*map(str, listed(self.fixed)), *self._always_fixed]
-        fixed += [] if learn else ["inducing"]
+        fixed = [*listed(self.fixed), *self._always_fixed, *([] if learn else ["inducing"])]
         method = cast("Method", self._default_method if self.method == "auto" else self.method)
         steps, rate = (self._training if one_group else self._lattice_training)[method]
         if first.chained:
@@ -282,7 +288,7 @@ class SparseGP(Refined):
             noise_pace=1.0 if one_group else first.likelihood.early_pace,
             schedule=self.schedule,
             batch_size=_CELLS_IN_A_STEP if in_slabs else self.batch_size,
-            fixed=tuple(fixed),
+            fixed=tuple(map(str, fixed)),
             tol=self.tol,
             max_seconds=self.max_seconds,
             seed=self.seed_,

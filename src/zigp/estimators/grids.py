@@ -49,15 +49,15 @@ def predict_lattice(
     ).squeeze(single)
 
 
-def _names(model: Any) -> list[str]:
-    """Return the columns that a model was fitted with."""
+def _axis_names(model: Any) -> list[str]:
+    """Return the columns that a model was fitted with, except for the exposure."""
     names = [str(name) for name in getattr(model, "feature_names_in_", ())]
     if not names:
         raise ValueError(
             "The model was fitted without column names, so a lattice's coordinates cannot be "
             "matched to its columns. Fit it on a DataFrame or on a lattice."
         )
-    return names
+    return [name for name in names if name != getattr(model, "exposure", None)]
 
 
 def _grid(model: Any, target: xr.DataArray | xr.Dataset) -> tuple[xr.Dataset, list[str]]:
@@ -66,14 +66,16 @@ def _grid(model: Any, target: xr.DataArray | xr.Dataset) -> tuple[xr.Dataset, li
     Those are coordinates that belong to no dimension, as in one hour of a cube. A Dataset can have
     other dimensions, such as those of bounds, which are left aside.
     """
-    exposure = getattr(model, "exposure", None)
-    names = [name for name in _names(model) if name != exposure]
+    exposure, names = getattr(model, "exposure", None), _axis_names(model)
     main, dims = target, list(target.dims)
     if isinstance(target, xr.Dataset):
         target = target.set_coords([name for name in names if name in target.data_vars])
         main = max(target.data_vars.values(), key=lambda array: array.ndim, default=target)
         along = {dim for name in names if name in target.coords for dim in target[name].dims}
-        dims = [dim for dim in dict.fromkeys([*main.dims, *target.dims]) if dim in along]
+        # If no dimension has a coordinate of the model, all are refused by name later.
+        dims = [d for d in dict.fromkeys([*main.dims, *target.dims]) if d in along] or list(
+            main.dims
+        )
     single = [name for name in names if name in target.coords and target[name].ndim == 0]
     # Coordinates are small and often in chunks of their own: they are read now.
     coords = {
@@ -117,8 +119,7 @@ def _predicted(
 
 def _as_inputs(model: Any, grid: xr.Dataset) -> Lattice:
     """Return the grid's axes as the numbers that a fitted model knows its columns by."""
-    names, exposure = _names(model), getattr(model, "exposure", None)
-    wanted = [name for name in names if name != exposure]
+    wanted, exposure = _axis_names(model), getattr(model, "exposure", None)
     axes = axes_of(grid[_CELLS], wanted)
     found = [name for axis in axes.values() for name in axis]
     if missing := [name for name in wanted if name not in found]:
@@ -127,6 +128,7 @@ def _as_inputs(model: Any, grid: xr.Dataset) -> Lattice:
             f"{missing[0]!r} along its dimensions {', '.join(axes)}."
         )
     coordinates = tuple(model._as_numbers(axis).to_numpy(float) for axis in axes.values())
+    names = list(map(str, model.feature_names_in_))
     columns = tuple(tuple(names.index(str(name)) for name in axis) for axis in axes.values())
     if exposure is None:
         return Lattice(coordinates, columns)

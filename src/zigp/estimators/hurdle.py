@@ -183,8 +183,9 @@ class HurdleGPRegressor(GatedRegressor):
 
     def _new_parts(self, column_groups: Any, again: bool) -> dict[str, Any]:
         """Return classifier and regressor with the settings of now, to be fitted."""
-        shared = {one.name: getattr(self, one.name) for one in fields(SparseGPRegressor)}
-        shared["column_groups"] = column_groups
+        shared = {one.name: getattr(self, one.name) for one in fields(SparseGPRegressor)} | {
+            "column_groups": column_groups
+        }
         of_gate = {"kernel": self.gate_kernel, "inputs": self.gate_inputs}
         own = {name: value for name, value in of_gate.items() if value is not None}
         parts: dict[str, Any] = {

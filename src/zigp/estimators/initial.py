@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from math import prod
 from operator import mul
+from typing import Literal
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from zigp.gp.kernels import (
     Stationary,
 )
 from zigp.gp.latent import LatentGP
-from zigp.gp.markov import time_axis
+from zigp.gp.markov import ChainedGP, time_axis
 from zigp.training import check_whole
 
 KERNELS: dict[str, type[Stationary] | type[Linear]] = {
@@ -90,15 +91,11 @@ def initial_latent(
         Z.append(places)
         kernels.append(built.filled(every[:, group], reach or _reach(len(places), len(group))))
     axis = _chain_axis(X, layout, groups, kernels, Z)
-    return LatentGP.create(
-        tuple(kernels),
-        tuple(Z),
-        groups,
-        covariance=_covariance(posterior, prod(len(z) for z in Z), chained=axis is not None),
-        variance=variance,
-        q_sd=q_sd,
-        dtype=dtype,
-    )
+    form = _form(posterior, prod(len(z) for z in Z), chained=axis is not None)
+    given = (tuple(kernels), tuple(Z), groups)
+    if form == "chain":
+        return ChainedGP.create(*given, variance=variance, dtype=dtype)
+    return LatentGP.create(*given, covariance=form, variance=variance, q_sd=q_sd, dtype=dtype)
 
 
 def _chain_axis(
@@ -120,14 +117,14 @@ def _chain_axis(
     return axis if whole and width <= _WIDEST_CHAIN else None
 
 
-def _covariance(posterior: str, size: int, *, chained: bool) -> CovarianceName:
+def _form(posterior: str, size: int, *, chained: bool) -> CovarianceName | Literal["chain"]:
     """Return the form of the covariance of q for a number of inducing points."""
     if posterior == "diagonal" or (posterior != "full" and size > _MOST_DENSE):
         return "diagonal"
     if size <= (_MOST_DENSE if chained else _MOST_DENSE_ASKED):
         return "dense"
     if chained:
-        return "markov"
+        return "chain"
     raise ValueError(
         f"posterior='full' would need the covariance of {size:,} inducing points, more than "
         f"{_MOST_DENSE_ASKED:,}. Lower n_inducing, use posterior='diagonal', or lay out the data "

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -30,8 +29,7 @@ from zigp.runtime.session import entry_point
 from zigp.training import Fit, check_whole
 
 # Where training starts, in the model's units.
-_FIRST_NOISE = 0.3
-_FIRST_LATENT_NOISE = 0.3
+_FIRST_NOISE = 0.3  # of outputs and of latents
 _FIRST_SPREAD = 0.5  # of q, and of the first guesses of its means
 # Length-scales in standard deviations of two inputs: weights vary more slowly than latents.
 _FIRST_REACH = {"f": 0.5, "W": 1.5, "g": 2.0, "k": 2.0}
@@ -223,10 +221,11 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         noise = np.full(self.n_outputs_, _FIRST_NOISE)
         likelihood: Gaussian = Gaussian.of_variance(noise, self.dtype)
         if self.latent_noise:
-            latent = np.full(check_whole("n_latents", self.n_latents), _FIRST_LATENT_NOISE)
+            latent = np.full(check_whole("n_latents", self.n_latents), _FIRST_NOISE)
             likelihood = LatentNoise.of_variances(noise, latent, self.dtype)
-        restarts = check_whole("n_restarts", self.n_restarts)
-        seeds = np.random.default_rng(self.seed_).integers(2**31, size=restarts)
+        seeds = np.random.default_rng(self.seed_).integers(
+            2**31, size=check_whole("n_restarts", self.n_restarts)
+        )
         units = OutputScale(offset, np.where(scale > 0, scale, 1.0), self.y_transform)
         return [self._first_model(X, int(seed), likelihood) for seed in seeds], units
 
@@ -234,13 +233,24 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
         Q, P = check_whole("n_latents", self.n_latents), self.n_outputs_
         rng = np.random.default_rng(seed)
         separate = self.inducing == "separate"
+        # Among D inputs the nearest of ten points is √(D/2) times as far as among two, since
+        # distances grow so, times 10^(½ − 1/D) from three inputs on, where neighbours are hardly
+        # nearer than others. If no inducing input is within reach of the rows, a network explains
+        # them as noise and stays at that.
+        D = len(self._columns())
+        farther = float(np.sqrt(D / 2.0) * 10.0 ** max(0.5 - 1.0 / D, 0.0))
 
         def make(name: str, kernel: KernelSpec | None, shape: tuple[int, ...]) -> LatentGP:
             count = int(np.prod(shape))
-            more: dict[str, Any] = {"at_random": separate, "q_sd": _FIRST_SPREAD}
-            more["reach"] = _FIRST_REACH[name] * _farther(len(self._columns()))
             members = [
-                self._latent(X, kernel, seed=int(rng.integers(2**31)), **more)
+                self._latent(
+                    X,
+                    kernel,
+                    seed=int(rng.integers(2**31)),
+                    at_random=separate,
+                    reach=_FIRST_REACH[name] * farther,
+                    q_sd=_FIRST_SPREAD,
+                )
                 for _ in range(count if separate else 1)
             ]
             whole = family(members * (count // len(members)), shape, shared=not separate)
@@ -250,14 +260,13 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             return eqx.tree_at(lambda gp: gp.q_mean, whole, q_mean.astype(self.dtype))
 
         f, W = make("f", None, (Q,)), make("W", self.weight_kernel, (Q, P))
-        gates = {}
-        for name, on, shape in (
-            ("g", self.sparse_weights, (Q, P)),
-            ("k", self.sparse_latents, (Q,)),
-        ):
-            if on:
-                gate = make(name, self.gate_kernel, shape)
-                gates[name] = dataclasses.replace(gate, inducing=None)
+        shapes: dict[str, tuple[int, ...]] = {"g": (Q, P)} if self.sparse_weights else {}
+        if self.sparse_latents:
+            shapes["k"] = (Q,)
+        gates = {
+            name: replace(make(name, self.gate_kernel, shape), inducing=None)
+            for name, shape in shapes.items()
+        }
         prior = self.lengthscale_prior
         priors = tuple((name, *prior) for name in gates) if prior else ()
         return gp_network(f, W, likelihood, **gates, priors=priors)
@@ -398,13 +407,3 @@ class GPNetworkRegressor(MultiOutputMixin, ModelRegressor):
             contributions=terms,
             n_effective=size.sum(axis=1) ** 2 / (size**2).sum(axis=1),
         )
-
-
-def _farther(D: int) -> float:
-    """Return how much farther the nearest of ten points is among D inputs than among two.
-
-    It is √(D/2), since distances grow so, times 10^(½ − 1/D) from three inputs on, where neighbours
-    are hardly nearer than others. If no inducing input is within reach of the rows, a network
-    explains them as noise and stays at that.
-    """
-    return float(np.sqrt(D / 2.0) * 10.0 ** max(0.5 - 1.0 / D, 0.0))

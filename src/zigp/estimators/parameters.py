@@ -205,16 +205,16 @@ class GPSettings(BaseEstimator):
         scope="training",
     )
     posterior: str = parameter(
-        "Form of the posterior of the inducing values. 'full' is a Gaussian with any covariance, "
-        "for up to 2,000 inducing points, or for a lattice with an inducing point at every "
-        "coordinate of a column with a 'matern12' or 'matern32' kernel, such as time. 'diagonal' "
-        "has independent values in a whitened space. 'auto' is 'full' for up to 400 inducing "
-        "points, else 'diagonal'. 'mcmc' is 'auto', then samples the posterior (see `refine`).",
+        "Posterior distribution of the inducing values. 'full' is a Gaussian with any covariance, "
+        "for up to 2,000 inducing points, or for a lattice with one at every coordinate of a "
+        "column with a 'matern12' or 'matern32' kernel, such as time. 'diagonal' has independent "
+        "values in a whitened space. 'auto' is 'full' for up to 400 inducing points. 'mcmc' "
+        "samples inducing values and hyperparameters after that fit.",
         default="auto",
         choices=("auto", "diagonal", "full", "mcmc"),
         option=Option(
-            help="Posterior of the inducing values: full (any Gaussian), diagonal (cheaper) or "
-            "mcmc (sampled); auto is full for up to 400 inducing points."
+            help="Posterior of the inducing values: full (any Gaussian), diagonal (cheaper), or "
+            "mcmc (samples, of hyperparameters too)."
         ),
     )
     steps: int | None = parameter(

@@ -22,13 +22,14 @@ from safetensors.numpy import save as written_tensors
 
 from zigp.data import columns, layout
 from zigp.gp import coupling, covariances, inducing, kernels, latent, markov
-from zigp.models import model, signal
+from zigp.models import mixing, model, signal
 from zigp.models.likelihoods import bernoulli, counts, gated, gaussian, hurdles, latent_noise
 from zigp.runtime.atomic import replacing
 from zigp.runtime.digest import digest
+from zigp.runtime.session import entry_point
 from zigp.training import progress, sampling
 
-FORMAT = 3
+FORMAT = 2
 _KEY = "zigp"
 _WASTE = 64  # bytes of an array of texts of equal width, for each of their characters
 
@@ -48,15 +49,17 @@ _FAULTS = (
     RecursionError,
 )
 _HOLDING_DATA = (
-    *(columns, coupling, covariances, inducing, kernels, latent, layout, markov, model, progress),
-    *(sampling, signal),
+    *(columns, coupling, covariances, inducing, kernels, latent, layout, markov, mixing, model),
+    *(progress, sampling, signal),
     *(bernoulli, counts, gated, gaussian, hurdles, latent_noise),
 )
 _CLASSES: dict[str, type] = {
     f"{module.__name__.removeprefix('zigp.')}.{name}": value
     for module in _HOLDING_DATA
     for name, value in vars(module).items()
-    if isinstance(value, type) and is_dataclass(value) and value.__module__ == module.__name__
+    if isinstance(value, type)
+    and is_dataclass(value)
+    and value.__module__.startswith(module.__name__)
 }
 _NAMES = {cls: name for name, cls in _CLASSES.items()}
 ESTIMATORS: dict[str, type] = {}  # that files may hold
@@ -255,8 +258,8 @@ def _fitted(name: str, settings: dict[str, Any], learned: dict[str, Any]) -> Any
         raise _DamageError(f"there is no estimator {name!r}")
     cls: Any = ESTIMATORS[name]
     made = cls(**{key: value for key, value in settings.items() if key not in cls._names("run")})
-    if isinstance(trained := learned.get("model_"), model.Model):
-        learned["model_"] = trained.refreshed()
+    if isinstance(trained := learned.get("model_"), model.Model) and trained.chained:
+        learned["model_"] = entry_point(trained.refreshed)()
     for key, value in learned.items():
         if getattr(cls, key, None) is not None:  # a method or a property
             raise _DamageError(f"{name} does not learn {key!r}")

@@ -119,8 +119,9 @@ class Prepared(GPSettings):
         )
         self.y_offset_, self.y_scale_ = units.offset, units.scale
         _, values, weights, shift = self._in_model_units(rows, target, weight)
-        sizes = pd.DataFrame(np.abs(units.transformed(target)[counted]))
-        sizes = sizes.replace([0.0, np.inf], np.nan)
+        sizes = pd.DataFrame(np.abs(units.transformed(target)[counted])).replace(
+            [0.0, np.inf], np.nan
+        )
         self.y_reach_ = float(np.fmax((sizes.max() / sizes.median()).max(), 1.0))
         return first, inputs, values, weights, shift
 

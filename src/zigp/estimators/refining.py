@@ -228,6 +228,11 @@ class Refined(Prepared):
                 "The posterior of a network is not sampled: its latents have no order and no sign, "
                 "so chains would not agree. Use posterior='auto'."
             )
+        if getattr(self, "coupling", "none") == "prior":
+            raise ValueError(
+                "The posterior of a coregionalised pair (coupling='prior') is not sampled. Use "
+                "coupling='none', or another posterior."
+            )
         if hasattr(self, "model_") and self.model_.chained:
             raise ValueError(
                 "The posterior of a chain along a lattice (posterior='full') is not sampled. Fit "

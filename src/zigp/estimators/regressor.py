@@ -211,8 +211,8 @@ class Regressor(RegressorMixin, JointDraws):
         """
         values = np.asarray(y, float)
         distribution = self.predict_distribution(X)
-        ends = (_just_below(values, self.dtype), values)
-        before, at = (_cdf(distribution, end) for end in ends)
+        before = _cdf(distribution, _just_below(values, self.dtype))
+        at = _cdf(distribution, values)
         place = check_random_state(random_state).uniform(size=values.shape)
         return ndtri(np.clip(before + place * (at - before), 1e-12, 1.0 - 1e-12))
 

@@ -1,4 +1,4 @@
-"""Sparse Gaussian processes of one function: regression, and classification into two classes."""
+"""Sparse Gaussian process regression and classification."""
 
 from __future__ import annotations
 
@@ -14,14 +14,23 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from zigp.data.layout import Inputs, refuse_too_large
-from zigp.estimators.distribution import ModelDistribution, PredictiveDistribution
-from zigp.estimators.families import FIRST_NOISE, OutputScale, spread
+from zigp.estimators.distribution import (
+    ModelDistribution,
+    PredictiveDistribution,
+)
+from zigp.estimators.families import (
+    FIRST_NOISE,
+    OutputScale,
+    spread,
+)
 from zigp.estimators.fitting import SparseGP
 from zigp.estimators.parameters import estimator
 from zigp.estimators.preparing import FIRST_GATE_VARIANCE
 from zigp.estimators.regressor import Regressor
 from zigp.models import predictions
-from zigp.models.likelihoods import Gaussian
+from zigp.models.likelihoods import (
+    Gaussian,
+)
 from zigp.models.model import Model, gp_classification, gp_regression
 from zigp.runtime.session import entry_point
 

@@ -33,8 +33,11 @@ from zigp.models.likelihoods import (
     HurdleLognormal,
     ZeroInflatedNegativeBinomial,
 )
+from zigp.models.mixing import Mixing
 from zigp.models.model import Model, zero_inflated_gp
 from zigp.runtime.session import entry_point
+
+_FIRST_MIXING = 0.4, 0.6  # weights of the gate's latent in the amount, and of the amount's in it
 
 
 @estimator
@@ -99,8 +102,19 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
         "'gaussian', 'gated', 'zip' and 'zinb', whose observations do not tell which of the two is "
         "small; hurdles have independent posteriors. On a lattice with a 'full' posterior they are "
         "independent as well.",
-        default=True,
+        default=False,
         option=Option(help="Let gate and amount depend on each other in the posterior."),
+    )
+    coupling: str = parameter(
+        "Dependence of gate and amount in the prior. With 'prior' both are mixtures of two latent "
+        "functions, with weights that are learned: where amounts are large, the signal is more "
+        "often on.",
+        default="none",
+        choices=("none", "prior"),
+        option=Option(
+            help="Dependence of gate and amount in the prior: none, or prior (both are mixtures of "
+            "two latent functions)."
+        ),
     )
     gate_kernel: KernelSpec | None = parameter(
         "Kernel of the gate. By default the same as `kernel`.", default=None
@@ -117,13 +131,21 @@ class ZeroInflatedGPRegressor(GatedRegressor, ModelRegressor):
         if self.resolution is not None and not self.resolution > 0:
             raise ValueError(f"resolution must be positive, not {self.resolution!r}.")
         self.likelihood_ = chosen_family(self.likelihood, y)
-        start = start_of(self.likelihood_, y, weight, exposure, self.resolution, self.dtype)
-        mean = np.asarray(start.f_mean, self.dtype)
-        f = eqx.tree_at(lambda gp: gp.prior_mean, self._latent(X), mean)
+        likelihood, scale, f_mean = start_of(
+            self.likelihood_, y, weight, exposure, self.resolution, self.dtype
+        )
+        f, mixing = self._latent(X), None
+        if self.coupling == "prior":
+            mixing = Mixing.of(*_FIRST_MIXING, f_mean, 0.0, self.dtype)
+        else:
+            mean = np.asarray(f_mean, self.dtype)
+            f = eqx.tree_at(lambda gp: gp.prior_mean, f, mean)
         g = self._latent(X, self.gate_kernel, self.gate_inputs, variance=FIRST_GATE_VARIANCE)
-        coupled = self.coupled and not isinstance(start.likelihood, Hurdle)
-        model = zero_inflated_gp(f, g, start.likelihood, self.layout_.exposure, coupled=coupled)
-        return [model], OutputScale(scale=start.scale)
+        coupled = self.coupled and not isinstance(likelihood, Hurdle)
+        model = zero_inflated_gp(
+            f, g, likelihood, self.layout_.exposure, coupled=coupled, mixing=mixing
+        )
+        return [model], OutputScale(scale=scale)
 
     def _refuse_unsuited(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> None:
         super()._refuse_unsuited(X, y, weight)

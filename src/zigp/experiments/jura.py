@@ -59,31 +59,24 @@ def run(data: tuple[pd.DataFrame, pd.DataFrame], out: Path, *, fast: bool = Fals
     train, test = data
     record = Record("jura", fast=fast)
     effort = FAST_EFFORT if fast else EFFORT
-    shown = _isotopic(record, train, test, effort)
-    _baselines(record, train, test, {"steps": FAST_EFFORT["steps"]} if fast else {})
-    _heterotopic(record, train, test, effort)
-    _network_figure(shown, train).savefig(out / "figure5-and-6-network.png", dpi=110)
-    return record
-
-
-def _isotopic(
-    record: Record, train: pd.DataFrame, test: pd.DataFrame, effort: dict[str, Any]
-) -> GPNetworkRegressor:
-    """Run the paper's table: all metals at the training sites, none at the test sites."""
-    for name, setting in [("sGPRN", "m=5")] if record.fast else PAPER:
+    # The paper's table: all metals at the training sites, none at the test sites.
+    for name, setting in [("sGPRN", "m=5")] if fast else PAPER:
         m = int(setting.removeprefix("m="))
-        model = GPNetworkRegressor(sparse_weights=name == "sGPRN", n_inducing=m, **effort)
+        shown = GPNetworkRegressor(sparse_weights=name == "sGPRN", n_inducing=m, **effort)
         _add_restarts(
             record,
-            model,
-            (train[PLACE], train[METALS]),
+            shown,
+            (train[PLACE], train[METALS].set_axis(NAMES, axis=1)),
             lambda one: one.predict(test[PLACE], return_std=True),
             test[METALS],
             model=name,
             setting=setting,
             split="isotopic",
         )
-    return model
+    _baselines(record, train, test, {"steps": FAST_EFFORT["steps"]} if fast else {})
+    _heterotopic(record, train, test, effort)
+    _network_figure(shown, train).savefig(out / "figure5-and-6-network.png", dpi=110)
+    return record
 
 
 def _heterotopic(
@@ -124,8 +117,16 @@ def _add_restarts(
             one = copy.copy(network)
             one.model_ = fit.model
             mean, sd = ask(one)
-            bound = one.elbo(*data)
-            _add(record, truth, mean, sd, restart=restart, elbo=bound, seconds=seconds, **keys)
+            _add(
+                record,
+                truth,
+                mean,
+                sd,
+                restart=restart,
+                elbo=one.elbo(*data),
+                seconds=seconds,
+                **keys,
+            )
     say(f"jura: {' '.join(keys.values())}, {len(network.restarts_)} restarts ({seconds:.0f} s)")
 
 
@@ -172,7 +173,6 @@ def _network_figure(model: GPNetworkRegressor, train: pd.DataFrame) -> Figure:
         model,
         pd.DataFrame(grid, columns=PLACE),
         observed=(train[PLACE], train[METALS]),
-        outputs=NAMES,
         figure=figure,
     )
     for ax in axes.flat:

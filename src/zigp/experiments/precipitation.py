@@ -101,11 +101,11 @@ def run(rain: pd.DataFrame, out: Path, *, fast: bool = False) -> Record:
                 _rain_maps(rain, models["ZiGP"]).savefig(out / "figure3-maps.png", dpi=110)
             for name, model in models.items():
                 scored = _scored(name, model, rain.iloc[test], test)
-                row = record.add(
+                record.add(
                     *scored, model=name, setting=setting, split=split, fold=fold,
                     elbo=_bound(name, model, rain.iloc[train]), seconds=seconds[name],
                 )  # fmt: skip
-                say(f"precipitation, {setting}, {split} {fold}: {_in_words(row)}")
+                say(f"precipitation, {setting}, {split} {fold}: {name} ({seconds[name]:.0f} s)")
     shown = record.predictions().query("setting == 'paper' and split == 'kfold'")
     _error_figure(shown).savefig(out / "figure4-errors.png", dpi=110)
     return record
@@ -205,13 +205,6 @@ def _scored(
         found[score] = float(np.mean(columns[column]))
     found["pit_distance"] = scores.distance_from_uniform(columns["pit"])
     return found, columns
-
-
-def _in_words(row: dict[str, Any]) -> str:
-    found = (
-        f"{k} {row[k]:.3f}" for k in ("rmse", "mae", "f1", "accuracy") if row.get(k) is not None
-    )
-    return f"{row['model']} {', '.join(found)} ({row['seconds']:.0f} s)"
 
 
 def _rain_maps(rain: pd.DataFrame, model: ZeroInflatedGPRegressor) -> Figure:

@@ -54,7 +54,10 @@ class Record:
             "fold": fold,
             "restart": restart,
         }
-        found = {name: _plain(score) for name, score in scores.items()}
+        found = {  # as JSON can hold it
+            name: score if isinstance(score, str) or np.isfinite(score) else None
+            for name, score in scores.items()
+        }
         row = keys | {"elbo": elbo} | found | {"seconds": seconds}
         self.rows.append(row)
         self._predictions.append(pd.DataFrame(keys | predictions).reindex(columns=_COLUMNS))
@@ -75,8 +78,11 @@ class Record:
 
     def means(self) -> pd.DataFrame:
         """Return the mean scores of every model, setting and split."""
-        names = ("split", "setting", "model", "output")
-        keys = [name for name in names if any(row.get(name) for row in self.rows)]
+        keys = [
+            name
+            for name in ("split", "setting", "model", "output")
+            if any(row.get(name) for row in self.rows)
+        ]
         table = pd.DataFrame(self.rows).drop(columns=["fold", "restart"])
         return table.groupby(keys, sort=False).mean(numeric_only=True).dropna(axis=1, how="all")
 
@@ -104,11 +110,6 @@ class Record:
         unfinished = out / "results.json.part"
         unfinished.write_text(json.dumps(results, indent=1) + "\n")
         unfinished.replace(out / "results.json")
-
-
-def _plain(value: float | str) -> float | str | None:
-    """Return a score as JSON can hold it."""
-    return value if isinstance(value, str) or np.isfinite(value) else None
 
 
 def _environment() -> dict[str, Any]:

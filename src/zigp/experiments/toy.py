@@ -32,8 +32,8 @@ def run(toy: pd.DataFrame, out: Path, *, fast: bool = False) -> Record:
         seconds = timed(model.fit, X, y)
         mean, observation_sd = model.predict(X, return_std=True)
         sd = np.sqrt(np.maximum(observation_sd**2 - model.noise_sd_**2, 0.0))  # of the signal
-        columns: dict[str, Any] = {"row": np.arange(len(f)), "output": "f", "y": f}
-        columns |= {"mean": mean, "sd": sd}
+        row = np.arange(len(f))
+        columns: dict[str, Any] = {"row": row, "output": "f", "y": f, "mean": mean, "sd": sd}
         inside = np.abs(f - mean) <= 1.6449 * np.maximum(sd, 1e-12)
         found = scores.errors(f, mean) | {"coverage90": float(np.mean(inside))}
         if name == "ZiGP":

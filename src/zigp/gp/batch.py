@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -9,6 +13,9 @@ import numpy as np
 from jaxtyping import Float
 
 Array = jax.Array | np.ndarray
+AlongAxis = Callable[[Any, int], Any]  # of an array and one of its axes
+
+_SMALLEST = 256
 
 
 class Rows(eqx.Module):
@@ -23,6 +30,10 @@ class Rows(eqx.Module):
     def rows(self) -> Rows:
         """Return the inputs as rows."""
         return self
+
+    def along(self, axis: int, function: AlongAxis) -> Rows:
+        """Return the inputs with a function applied along their axis."""
+        return Rows(function(self.X, axis))
 
     def exposures(self, column: int) -> jax.Array:
         """Return the exposure at every input, which is in the given column."""
@@ -45,6 +56,12 @@ class Lattice(eqx.Module):
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(axis.shape[0] for axis in self.axes)
+
+    def along(self, axis: int, function: AlongAxis) -> Lattice:
+        """Return the inputs with a function applied along one of their axes."""
+        axes = tuple(function(a, 0) if i == axis else a for i, a in enumerate(self.axes))
+        exposure = None if self.exposure is None else function(self.exposure, axis)
+        return Lattice(axes, self.columns, exposure, self.exposure_column)
 
     def exposures(self, column: int) -> jax.Array:
         """Return the exposure in every cell."""
@@ -75,6 +92,24 @@ class Batch(eqx.Module):
     y: Float[Array, " *shape"]
     weight: Float[Array, " *shape"]
 
+    @property
+    def longest(self) -> int:
+        """The longest axis of the inputs, which minibatches and devices divide."""
+        return int(np.argmax(self.at.shape))
+
+    def along(self, axis: int, function: AlongAxis) -> Batch:
+        """Return the data with a function applied along one of the axes of the inputs."""
+        back = axis - len(self.at.shape)
+        y, weight = (function(values, back % values.ndim) for values in (self.y, self.weight))
+        return Batch(self.at.along(axis, function), y, weight)
+
+    def part(self, axis: int, places: slice, size: int) -> Batch:
+        """Return some places along an axis, padded to a size with places of weight 0."""
+        whole = self.along(axis, partial(padded_part, rows=places, size=size))
+        shape = [-1 if i == axis else 1 for i in range(len(self.at.shape))]
+        real = (np.arange(size) < places.stop - places.start).reshape(shape)
+        return Batch(whole.at, whole.y, whole.weight * real.astype(whole.weight.dtype))
+
 
 def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the distinct rows of X in order, and for each row its index among them."""
@@ -85,7 +120,26 @@ def distinct(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return values, which.reshape(-1)
 
 
-def once_each(X: np.ndarray) -> np.ndarray:
-    """Return the distinct rows of X, in their own order if none is repeated."""
-    every, _ = distinct(X)
-    return X if len(every) == len(X) else every
+def padded_size(n: int) -> int:
+    """Return the smallest of the sizes 256, 384, 512, 768, … that holds n rows.
+
+    With few sizes one compiled program serves many numbers of rows.
+    """
+    size = _SMALLEST
+    while size < n:
+        if size * 3 // 2 >= n:
+            return size * 3 // 2
+        size *= 2
+    return size
+
+
+def padded(values: np.ndarray, size: int) -> np.ndarray:
+    """Pad rows to a size with copies of the first one."""
+    filler = np.broadcast_to(values[:1], (size - len(values), *values.shape[1:]))
+    return np.concatenate([values, filler])
+
+
+def padded_part(values: Array, axis: int, rows: slice, size: int) -> np.ndarray:
+    """Return some rows along an axis, padded to a size with copies of the last one."""
+    places = np.minimum(rows.start + np.arange(size), rows.stop - 1)
+    return np.take(np.asarray(values), places, axis)

@@ -11,6 +11,8 @@ of single times is found by one pass in either direction, in time linear in thei
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
 import jax
@@ -19,6 +21,7 @@ from jax import Array
 from jax.scipy.special import gammainc
 
 from zigp.gp.kernels import Kernel, Matern12, Matern32
+from zigp.math.linalg import inverse_and_logdet
 
 ORDERS: dict[type[Kernel], int] = {Matern12: 1, Matern32: 2}  # sizes of the state
 
@@ -111,9 +114,7 @@ def filtered(chain: Chain, gram: Array) -> Filtered:
 
     def eliminate(rest: Array, at: tuple[Array, Array, Array]) -> tuple[Array, tuple[Array, Array]]:
         block, gram, after = at
-        root = jnp.linalg.cholesky(whole(block, gram) - rest)
-        inverse = jax.scipy.linalg.cho_solve((root, True), jnp.eye(d * s, dtype=gram.dtype))
-        logdet = 2.0 * jnp.sum(jnp.log(jnp.diagonal(root)))
+        inverse, logdet = inverse_and_logdet(whole(block, gram) - rest)
         return _sandwich(after, inverse), (inverse, logdet)
 
     last = jnp.zeros_like(own[:1])
@@ -126,10 +127,15 @@ def filtered(chain: Chain, gram: Array) -> Filtered:
 
 def _sandwich(after: Array, inverse: Array) -> Array:
     """Oᵀ F⁻¹ O with O = after ⊗ I."""
-    d = len(after)
-    s = len(inverse) // d
-    blocks = inverse.reshape(d, s, d, s)
-    return jnp.einsum("ca,csbt,bd->asdt", after, blocks, after).reshape(d * s, d * s)
+    return _times(_times(inverse, after).T, after).T
+
+
+def _times(M: Array, block: Array) -> Array:
+    """M (block ⊗ I), as sums of the columns of M: an Einstein sum would copy them first."""
+    d = len(block)
+    columns = jnp.split(M, d, axis=1)
+    mixed = [reduce(add, (columns[c] * block[c, a] for c in range(d))) for a in range(d)]
+    return jnp.concatenate(mixed, axis=1)
 
 
 def solve(filtered: Filtered, b: Array) -> Array:
@@ -204,7 +210,7 @@ def smoothed(filtered: Filtered) -> Smoothed:
 
     def back(later: Array, at: tuple[Array, Array]) -> tuple[Array, tuple[Array, ...]]:
         inverse, after = at
-        gain = jnp.einsum("rcs,ca->ras", inverse.reshape(-1, d, s), after).reshape(d * s, d * s)
+        gain = _times(inverse, after)
         cross = gain @ later
         cov = inverse + cross @ gain.T
         return cov, (cov[:s, :s], trace(cov), -trace(cross))

@@ -14,13 +14,12 @@ from jax.scipy.linalg import solve_triangular
 from jax.scipy.sparse.linalg import cg
 from jax.typing import ArrayLike
 
-from zigp.gp.chain import Chain
 from zigp.gp.projection import Projection
 
 # Conjugate-gradient iterations in a natural-gradient step; the next step continues from there.
 SOLVER_STEPS = 6
 
-CovarianceName = Literal["diagonal", "dense", "markov"]
+CovarianceName = Literal["diagonal", "dense"]
 
 
 class Covariance(eqx.Module):
@@ -31,30 +30,6 @@ class Covariance(eqx.Module):
         """Return aᵀ S a at every input."""
 
     @abstractmethod
-    def divergence(self, m: Array, chain: Chain | None) -> Array:
-        """Return KL(N(m, S) ‖ p(w)), with p(w) = N(0, I) or that of the states of a chain."""
-
-    @abstractmethod
-    def natural_step(
-        self,
-        projection: Projection,
-        weights: Array,
-        pulled: Array,
-        m: Array,
-        rate: Array,
-        chain: Chain | None,
-    ) -> tuple[Covariance, Array]:
-        """Return S and the change of the mean m after a natural-gradient step.
-
-        With K the covariance of p(w), the new precision is P = (1 − rate) S⁻¹ + rate H with
-        H = K⁻¹ + A diag(weights) Aᵀ, and the mean changes by rate P⁻¹ (pulled − K⁻¹ m).
-        """
-
-
-class Whitened(Covariance):
-    """A covariance of variables with the prior N(0, I)."""
-
-    @abstractmethod
     def trace(self) -> Array:
         """Return tr S."""
 
@@ -62,16 +37,26 @@ class Whitened(Covariance):
     def logdet(self) -> Array:
         """Return log |S|."""
 
+    def divergence(self, m: Array) -> Array:
+        """Return KL(N(m, S) ‖ N(0, I)) = ½ (tr S + |m|² − M − log |S|)."""
+        return 0.5 * (self.trace() + jnp.sum(m * m) - m.size - self.logdet())
+
     @abstractmethod
     def colour(self, noise: Array) -> Array:
         """Turn standard normal noise, shaped as the inducing lattice, into a draw of N(0, S)."""
 
-    def divergence(self, m: Array, chain: Chain | None) -> Array:
-        """½ (tr S + |m|² − M − log |S|)."""
-        return 0.5 * (self.trace() + jnp.sum(m * m) - m.size - self.logdet())
+    @abstractmethod
+    def natural_step(
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array
+    ) -> tuple[Covariance, Array]:
+        """Return S and the change of the mean after a natural-gradient step.
+
+        The new precision is P = (1 − rate) S⁻¹ + rate H with H = I + A diag(weights) Aᵀ, and the
+        mean changes by rate P⁻¹ gradient.
+        """
 
 
-class Diagonal(Whitened):
+class Diagonal(Covariance):
     """Independent inducing variables: S = diag(s²)."""
 
     log_sd: ArrayLike
@@ -93,13 +78,7 @@ class Diagonal(Whitened):
         return jnp.exp(self.log_sd) * noise
 
     def natural_step(
-        self,
-        projection: Projection,
-        weights: Array,
-        pulled: Array,
-        m: Array,
-        rate: Array,
-        chain: Chain | None,
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array
     ) -> tuple[Covariance, Array]:
         before = (1.0 - rate) * jnp.exp(-2.0 * self.log_sd)
         diagonal = before + rate * (1.0 + projection.gram_diagonal(weights))
@@ -114,11 +93,11 @@ class Diagonal(Whitened):
             return before * m + rate * (m + pulled)
 
         scale = jnp.maximum(diagonal, before + rate)
-        step, _ = cg(precision, pulled - m, tol=1e-3, maxiter=SOLVER_STEPS, M=lambda m: m / scale)
+        step, _ = cg(precision, gradient, tol=1e-3, maxiter=SOLVER_STEPS, M=lambda m: m / scale)
         return Diagonal(-0.5 * jnp.log(diagonal)), rate * step
 
 
-class Dense(Whitened):
+class Dense(Covariance):
     """Any covariance: S = R Rᵀ, R lower triangular with a positive diagonal."""
 
     factor: ArrayLike  # R below the diagonal, log R on it
@@ -152,16 +131,10 @@ class Dense(Whitened):
         return (self.root @ noise.reshape(-1)).reshape(noise.shape)
 
     def natural_step(
-        self,
-        projection: Projection,
-        weights: Array,
-        pulled: Array,
-        m: Array,
-        rate: Array,
-        chain: Chain | None,
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array
     ) -> tuple[Covariance, Array]:
         gram = projection.gram(weights)
-        root, step = self.stepped(self.root, gram, (pulled - m).reshape(-1), rate)
+        root, step = self.stepped(self.root, gram, gradient.reshape(-1), rate)
         return self.of_root(root, self.shape), step.reshape(self.shape)
 
     @staticmethod
@@ -176,7 +149,7 @@ class Dense(Whitened):
         return root, rate * (root @ (root.T @ gradient))
 
 
-class Zero(Whitened):
+class Zero(Covariance):
     """No spread, S = 0: the inducing variables are at m, one draw of them.
 
     The divergence is −log p(w) at w = m, so that the bound becomes the log density of w and y.
@@ -194,18 +167,12 @@ class Zero(Whitened):
     def colour(self, noise: Array) -> Array:
         return jnp.zeros_like(noise)
 
-    def divergence(self, m: Array, chain: Chain | None) -> Array:
+    def divergence(self, m: Array) -> Array:
         """½ |m|² + ½ M log 2π."""
         return 0.5 * (jnp.sum(m * m) + m.size * np.log(2.0 * np.pi))
 
     def natural_step(
-        self,
-        projection: Projection,
-        weights: Array,
-        pulled: Array,
-        m: Array,
-        rate: Array,
-        chain: Chain | None,
+        self, projection: Projection, weights: Array, gradient: Array, rate: Array
     ) -> tuple[Covariance, Array]:
         raise TypeError("A draw has no covariance to train.")
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from math import prod
 from operator import mul
 from typing import Any
 
@@ -29,15 +28,11 @@ from jax.typing import ArrayLike
 from jaxtyping import Float, PRNGKeyArray
 
 from zigp.gp.batch import Lattice, Rows
-from zigp.gp.chain import Chain, colour, walk
-from zigp.gp.covariances import COVARIANCES, Covariance, CovarianceName, Whitened
+from zigp.gp.covariances import COVARIANCES, Covariance, CovarianceName
 from zigp.gp.inducing import Inducing
 from zigp.gp.kernels import Kernel
-from zigp.gp.markov import Markov, time_axis
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection, along_each_axis, default_jitter, whitened, with_jitter
-
-_SAME_TIME = 1e-9  # of the range of times
 
 
 class LatentGP(eqx.Module):
@@ -72,25 +67,13 @@ class LatentGP(eqx.Module):
         q_sd: float = 1.0,
         dtype: str = "float64",
     ) -> LatentGP:
-        """Return a latent whose q starts as N(0, q_sd² I) in the whitened space.
-
-        With "markov" q starts as the prior; it needs `placed` before it is trained.
-        """
-        inducing, shape = tuple(Inducing.at(z) for z in Z), [len(z) for z in Z]
-        q_cov: Covariance
-        if covariance == "markov":
-            axis = time_axis(kernels, columns)
-            assert axis is not None
-            chain = Chain.of(kernels[axis], jnp.asarray(inducing[axis].Z[:, 0]))
-            q_cov = Markov.prior(chain, axis, prod(shape) // shape[axis])
-            shape[axis] *= chain.A.shape[-1]
-        else:
-            q_cov = COVARIANCES[covariance].scaled_identity(tuple(shape), q_sd)
+        """Return a latent whose q starts as N(0, q_sd² I) in the whitened space."""
+        shape = tuple(len(z) for z in Z)
         latent = cls(
             kernels=tuple(kernels),
-            inducing=inducing,
+            inducing=tuple(Inducing.at(z) for z in Z),
             q_mean=np.zeros(shape),
-            q_cov=q_cov,
+            q_cov=COVARIANCES[covariance].scaled_identity(shape, q_sd),
             log_variance=np.log(variance),
             prior_mean=np.asarray(prior_mean, float),
             jitter=default_jitter(dtype),
@@ -177,7 +160,7 @@ class LatentGP(eqx.Module):
             pulled = projection.pull(jnp.sqrt(v) * by_mean)
             weights = -2.0 * v * by_var
             weights = jnp.where(weights < 0, convex * weights, weights)
-            cov, change = gp.q_cov.natural_step(projection, weights, pulled, m, rate, gp._chain())
+            cov, change = gp._step(projection, weights, pulled, rate)
             return m + change, cov
 
         moved = self._each(one, projection, slope)
@@ -194,6 +177,22 @@ class LatentGP(eqx.Module):
         for _ in range(self.leading):
             one = jax.vmap(one, in_axes=(axes, *(0 for _ in mapped)))
         return one([jnp.asarray(leaf) for _, leaf in paths], *mapped)
+
+    def extended(self, at: Rows | Lattice) -> LatentGP:
+        """Return this latent with what it needs to be evaluated at inputs: nothing more."""
+        return self
+
+    def placed(self, at: Rows | Lattice) -> LatentGP:
+        """Return this latent ready to be trained on data at inputs."""
+        return self
+
+    def compact(self) -> LatentGP:
+        """Return this latent without what `refreshed` computes from the rest."""
+        return self
+
+    def refreshed(self) -> LatentGP:
+        """Return this latent with all that follows from the rest."""
+        return self
 
     def members(self) -> Iterator[tuple[tuple[int, ...], LatentGP]]:
         """Yield each latent of the family with its index; that of a single latent is ()."""
@@ -224,18 +223,25 @@ class LatentGP(eqx.Module):
 
     def _project(self, at: Rows | Lattice) -> Projection:
         aligned, spots = self._aligned(at)
-        markov = self.q_cov if isinstance(self.q_cov, Markov) else None
         A, prior = [], []
-        for i, (kernel, group, columns, spot) in enumerate(
-            zip(self.kernels, self._groups, self.columns, spots, strict=True)
+        for kernel, group, columns, spot in zip(
+            self.kernels, self._groups, self.columns, spots, strict=True
         ):
-            X = _select(aligned, columns, spot)
-            prior.append(kernel.diag(X))
-            if markov is not None and i == markov.axis:
-                A.append(markov.read(group.Z[:, 0], X[:, 0]))
-                continue
+            X = select(aligned, columns, spot)
             A.append(self._whitened(kernel, group.Z, X))
+            prior.append(kernel.diag(X))
         return Projection(tuple(A), tuple(prior), spots, aligned.shape, at.shape)
+
+    def _whitened(self, kernel: Kernel, Z: Array, X: Array) -> Array:
+        """Return L⁻¹ K(Z, X) of one group."""
+        return whitened(with_jitter(kernel(Z, Z), self.jitter), kernel(Z, X))
+
+    def _step(
+        self, projection: Projection, weights: Array, pulled: Array, rate: Array
+    ) -> tuple[Any, Array]:
+        """Return S and the change of the mean after a natural-gradient step of one latent."""
+        gradient = pulled - jnp.asarray(self.q_mean)
+        return self.q_cov.natural_step(projection, weights, gradient, rate)
 
     def _through(self, projection: Projection) -> Moments:
         mean = self._in_units(projection.mean(jnp.asarray(self.q_mean)))
@@ -247,14 +253,7 @@ class LatentGP(eqx.Module):
         return jnp.asarray(self.prior_mean) + jnp.sqrt(self.variance) * h
 
     def _kl(self) -> Array:
-        return self.q_cov.divergence(jnp.asarray(self.q_mean), self._chain())
-
-    def _chain(self) -> Chain | None:
-        """Return the moves of the states between times, if q is that of a Markov process."""
-        if not isinstance(self.q_cov, Markov):
-            return None
-        axis = self.q_cov.axis
-        return Chain.of(self.kernels[axis], self._groups[axis].Z[:, 0])
+        return self.q_cov.divergence(jnp.asarray(self.q_mean))
 
     def _noise(self, key: PRNGKeyArray, n: int) -> Float[Array, "n ..."]:
         def one(key: PRNGKeyArray) -> Array:
@@ -262,114 +261,6 @@ class LatentGP(eqx.Module):
             return jax.random.normal(jax.random.split(key)[0], m.shape, m.dtype)
 
         return jax.vmap(one)(jax.random.split(key, n))
-
-    def extended(self, at: Rows | Lattice) -> LatentGP:
-        """Return this latent with a state at every time of these inputs, if q has states."""
-        if not isinstance(self.q_cov, Markov):
-            return self
-        axis = self.q_cov.axis
-        (column,), known = self.columns[axis], np.asarray(self._groups[axis].Z[:, 0])
-        aligned, spots = self._aligned(at)
-        times = np.unique(np.asarray(_select(aligned, (column,), spots[axis])))
-        nearest = np.abs(times[:, None] - known).min(axis=1)
-        new = times[nearest > _SAME_TIME * np.ptp([*known, *times])]
-        if not len(new):
-            return self
-        every = np.sort(np.concatenate([known, new]))
-        groups = list(self._groups)
-        groups[axis] = Inducing.at(every[:, None])
-        longer = Chain.of(self.kernels[axis], groups[axis].Z[:, 0])
-        cov, mean = self._extended(jnp.asarray(np.searchsorted(every, known)), longer)
-        return dataclasses.replace(self, inducing=tuple(groups), q_cov=cov, q_mean=mean)
-
-    @eqx.filter_jit
-    def _extended(self, at: Array, longer: Chain) -> tuple[Markov, Array]:
-        assert isinstance(self.q_cov, Markov)
-        chain = self._chain()
-        assert chain is not None
-        m = jnp.asarray(self.q_mean)
-        return self.q_cov.extended(m, at, self._over_places(), chain, longer)
-
-    def placed(self, at: Rows | Lattice) -> LatentGP:
-        """Return this latent ready to be trained on a lattice, if q is a chain of blocks."""
-        if not isinstance(self.q_cov, Markov):
-            return self
-        aligned, spots = self._aligned(at)
-        places = tuple(
-            np.asarray(_select(aligned, columns, spot))
-            for i, (columns, spot) in enumerate(zip(self.columns, spots, strict=True))
-            if i != self.q_cov.axis
-        )
-        return dataclasses.replace(self, q_cov=self.q_cov.placed(places))
-
-    def refreshed(self) -> LatentGP:
-        """Return this latent with the covariance of q that its sites and hyperparameters give."""
-        if not isinstance(self.q_cov, Markov):
-            return self
-        return dataclasses.replace(self, q_cov=jax.tree.map(np.asarray, self._refreshed()))
-
-    @eqx.filter_jit
-    def _refreshed(self) -> Markov:
-        chain = self._chain()
-        assert isinstance(self.q_cov, Markov)
-        assert chain is not None
-        return self.q_cov.refreshed(self._over_places(), chain)
-
-    def compact(self) -> LatentGP:
-        """Return this latent without what `refreshed` computes."""
-        if not isinstance(self.q_cov, Markov):
-            return self
-        return dataclasses.replace(self, q_cov=self.q_cov.compact())
-
-    def _over_places(self) -> Array:
-        """Return A of the places of the training data, for a q with states."""
-        assert isinstance(self.q_cov, Markov)
-        axis, places = self.q_cov.axis, iter(self.q_cov.places)
-        others = [
-            self._whitened(kernel, group.Z, jnp.asarray(next(places)))
-            for i, (kernel, group) in enumerate(zip(self.kernels, self._groups, strict=True))
-            if i != axis
-        ]
-        return reduce(jnp.kron, others, jnp.ones((1, 1)))
-
-    def _whitened(self, kernel: Kernel, Z: Array, X: Array) -> Array:
-        """Return L⁻¹ K(Z, X) of one group."""
-        return whitened(with_jitter(kernel(Z, Z), self.jitter), kernel(Z, X))
-
-    def _draw_along(self, at: Rows | Lattice, key: PRNGKeyArray, n: int) -> Float[Array, "n ..."]:
-        """Draw n functions of a latent whose q has states, at times of these.
-
-        A draw of the states gives the part that depends on the inducing places. What is left is
-        independent of it, with the covariance (K(X, X) − AᵀA) over places times that over time.
-        """
-        cov, chain = self.q_cov, self._chain()
-        assert isinstance(cov, Markov)
-        assert chain is not None
-        aligned, spots = self._aligned(at)
-        projection = self._project(aligned)
-        states, m = cov.filtered(self._over_places(), chain), jnp.asarray(self.q_mean)
-        T, d, s = cov.states(m).shape
-        inputs = [_select(aligned, c, spot) for c, spot in zip(self.columns, spots, strict=True)]
-        K = [kernel(X, X) for kernel, X in zip(self.kernels, inputs, strict=True)]
-        over_time = K.pop(cov.axis)
-        A = cov.over_places(projection)
-        rows = len(set(spots)) == 1 and len(spots) > 1
-        prior = reduce(mul if rows else jnp.kron, K, jnp.ones((1, 1)))
-        rest = with_jitter(prior - A.T @ A, self.jitter, relative_to=prior)
-        root = jnp.linalg.cholesky(rest * over_time if rows else rest)
-
-        def one(key: PRNGKeyArray) -> Array:
-            key_states, key_rest = jax.random.split(key)
-            drawn = colour(states, jax.random.normal(key_states, (T, d * s), m.dtype))
-            mean = projection.mean(m + cov.lattice(drawn, m))
-            if rows:
-                left = root @ jax.random.normal(key_rest, (len(root),), m.dtype)
-            else:
-                noise = jax.random.normal(key_rest, (T, d, len(root)), m.dtype)
-                left = cov.at_cells(walk(chain, noise)[:, 0] @ root.T, projection)
-            return self._in_units(mean + left)
-
-        return jax.lax.map(one, jax.random.split(key, n)).reshape(n, *at.shape)
 
     def _draw(
         self, at: Rows | Lattice, key: PRNGKeyArray, shift: Float[Array, "n ..."]
@@ -380,13 +271,9 @@ class LatentGP(eqx.Module):
         from the prior factors, h₀ = ([A_1ᵀ R_1] ⊗ [A_2ᵀ R_2] ⊗ …) ν, and q moves its part that
         depends on the inducing variables ν_Z: h = h₀ + Aᵀ(w − ν_Z).
         """
-        if isinstance(self.q_cov, Markov):
-            return self._draw_along(at, key, len(shift))
-        assert isinstance(self.q_cov, Whitened)
-        cov = self.q_cov
         aligned, spots = self._aligned(at)
         projection = self._project(aligned)
-        inputs = [_select(aligned, c, s) for c, s in zip(self.columns, spots, strict=True)]
+        inputs = [select(aligned, c, s) for c, s in zip(self.columns, spots, strict=True)]
         K = [kernel(X, X) for kernel, X in zip(self.kernels, inputs, strict=True)]
         explained = [a.T @ a for a in projection.A]
         if len(set(spots)) < len(spots) or len(spots) == 1:
@@ -400,7 +287,7 @@ class LatentGP(eqx.Module):
             key, shift = given
             key_w, key_prior = jax.random.split(key)
             m = jnp.asarray(self.q_mean)
-            w = m + cov.colour(jax.random.normal(key_w, m.shape, m.dtype)) + shift
+            w = m + self.q_cov.colour(jax.random.normal(key_w, m.shape, m.dtype)) + shift
             if len(roots) == 1:
                 rest = roots[0] @ jax.random.normal(key_prior, (roots[0].shape[0],), m.dtype)
                 rest = projection.along_inputs(rest)
@@ -461,7 +348,7 @@ def _corner(leaf: Array, first: Array) -> list[Array]:
     return [*first, *(jnp.zeros((), first.dtype) for _ in range(jnp.ndim(leaf) - len(first)))]
 
 
-def _select(at: Rows | Lattice, columns: tuple[int, ...], spot: int) -> Array:
+def select(at: Rows | Lattice, columns: tuple[int, ...], spot: int) -> Array:
     """Return the coordinates of some columns along one axis of the inputs."""
     if isinstance(at, Rows):
         return jnp.asarray(at.X)[:, columns]

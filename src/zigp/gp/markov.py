@@ -16,6 +16,7 @@ import dataclasses
 from collections.abc import Sequence
 from functools import reduce
 from math import prod
+from operator import mul
 
 import equinox as eqx
 import jax
@@ -23,17 +24,20 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
-from jaxtyping import Float
+from jaxtyping import Float, PRNGKeyArray
 
-from zigp.gp.chain import ORDERS, Chain, Filtered, filtered, smoothed, solve
-from zigp.gp.covariances import Covariance
+from zigp.gp.batch import Lattice, Rows
+from zigp.gp.chain import ORDERS, Chain, Filtered, colour, filtered, smoothed, solve, walk
+from zigp.gp.inducing import Inducing
 from zigp.gp.kernels import Kernel
-from zigp.gp.projection import Projection
+from zigp.gp.latent import LatentGP, select
+from zigp.gp.projection import Projection, default_jitter, with_jitter
 
+_SAME_TIME = 1e-9  # of the range of times
 _ROWS_AT_ONCE = 64  # each takes a copy of an [s × s] block
 
 
-class Markov(Covariance):
+class Markov(eqx.Module):
     """S as the covariance of s chains at T times, with states of size d."""
 
     sites: Float[ArrayLike, "T cells"]  # ω, in the units of a latent of unit amplitude
@@ -88,9 +92,8 @@ class Markov(Covariance):
         shape = jnp.moveaxis(like, self.axis, 0).shape
         return jnp.moveaxis(states.reshape(shape), 0, self.axis)
 
-    def divergence(self, m: Array, chain: Chain | None) -> Array:
-        """½ (tr PS + mᵀPm − dim − log |P| |S|), the first two by the moves of the chain."""
-        assert chain is not None
+    def divergence(self, m: Array, chain: Chain) -> Array:
+        """KL(N(m, S) ‖ p(w)) = ½ (tr PS + mᵀPm − dim − log |P| |S|), by the moves of the chain."""
         x = self.states(m)
         same = jnp.asarray(self.same) + x @ jnp.swapaxes(x, 1, 2)
         following = jnp.asarray(self.following) + x[:-1] @ jnp.swapaxes(x[1:], 1, 2)
@@ -98,6 +101,7 @@ class Markov(Covariance):
         return 0.5 * (chain.square(same, following) - x.size + logdet)
 
     def quadratic(self, projection: Projection) -> Array:
+        """Return aᵀ S a at every input."""
         A, at = self.over_places(projection), self._times(projection)
         functions = jnp.asarray(self.functions)
         if len(set(projection.spots)) == 1 and len(projection.spots) > 1:
@@ -117,9 +121,13 @@ class Markov(Covariance):
         pulled: Array,
         m: Array,
         rate: Array,
-        chain: Chain | None,
-    ) -> tuple[Covariance, Array]:
-        assert chain is not None
+        chain: Chain,
+    ) -> tuple[Markov, Array]:
+        """Return S and the change of the mean m after a natural-gradient step.
+
+        The new sites are (1 − rate) ω + rate · weights, and the mean changes by
+        rate S (pulled − P m).
+        """
         by_time = self._by_time(weights, projection)
         sites = (1.0 - rate) * self.sites + rate * by_time
         states = filtered(chain, _gram(self.over_places(projection), sites))
@@ -193,6 +201,161 @@ class Markov(Covariance):
         shaped = self._times(projection).T @ values
         shaped = shaped.reshape([projection.shape[spot] for spot in order])
         return projection.along_inputs(jnp.transpose(shaped, [order.index(s) for s in used]))
+
+
+class ChainedGP(LatentGP):
+    """A latent function on a lattice whose q has a full covariance along a chain of times."""
+
+    q_cov: Markov  # type: ignore[assignment]
+
+    @classmethod
+    def create(  # type: ignore[override]
+        cls,
+        kernels: tuple[Kernel, ...],
+        Z: tuple[np.ndarray, ...],
+        columns: tuple[tuple[int, ...], ...],
+        *,
+        variance: float = 1.0,
+        prior_mean: float = 0.0,
+        dtype: str = "float64",
+    ) -> ChainedGP:
+        """Return a latent whose q starts as the prior; it needs `placed` before it is trained."""
+        axis = time_axis(kernels, columns)
+        assert axis is not None
+        inducing = tuple(Inducing.at(z) for z in Z)
+        chain = Chain.of(kernels[axis], jnp.asarray(inducing[axis].Z[:, 0]))
+        shape = [len(z) for z in Z]
+        q_cov = Markov.prior(chain, axis, prod(shape) // shape[axis])
+        shape[axis] *= chain.A.shape[-1]
+        latent = cls(
+            kernels=tuple(kernels),
+            inducing=inducing,
+            q_mean=np.zeros(shape),
+            q_cov=q_cov,
+            log_variance=np.log(variance),
+            prior_mean=np.asarray(prior_mean, float),
+            jitter=default_jitter(dtype),
+            columns=tuple(tuple(group) for group in columns),
+        )
+        return jax.tree.map(lambda leaf: np.asarray(leaf, dtype), latent)
+
+    @property
+    def chain(self) -> Chain:
+        """The moves of the states between times."""
+        axis = self.q_cov.axis
+        return Chain.of(self.kernels[axis], self._groups[axis].Z[:, 0])
+
+    def extended(self, at: Rows | Lattice) -> LatentGP:
+        """Return this latent with a state at every time of these inputs."""
+        axis = self.q_cov.axis
+        (column,), known = self.columns[axis], np.asarray(self._groups[axis].Z[:, 0])
+        aligned, spots = self._aligned(at)
+        times = np.unique(np.asarray(select(aligned, (column,), spots[axis])))
+        nearest = np.abs(times[:, None] - known).min(axis=1)
+        new = times[nearest > _SAME_TIME * np.ptp([*known, *times])]
+        if not len(new):
+            return self
+        every = np.sort(np.concatenate([known, new]))
+        groups = list(self._groups)
+        groups[axis] = Inducing.at(every[:, None])
+        longer = Chain.of(self.kernels[axis], groups[axis].Z[:, 0])
+        cov, mean = self._extended(jnp.asarray(np.searchsorted(every, known)), longer)
+        return dataclasses.replace(self, inducing=tuple(groups), q_cov=cov, q_mean=mean)
+
+    @eqx.filter_jit
+    def _extended(self, at: Array, longer: Chain) -> tuple[Markov, Array]:
+        m = jnp.asarray(self.q_mean)
+        return self.q_cov.extended(m, at, self._over_places(), self.chain, longer)
+
+    def placed(self, at: Rows | Lattice) -> LatentGP:
+        aligned, spots = self._aligned(at)
+        places = tuple(
+            np.asarray(select(aligned, columns, spot))
+            for i, (columns, spot) in enumerate(zip(self.columns, spots, strict=True))
+            if i != self.q_cov.axis
+        )
+        return dataclasses.replace(self, q_cov=self.q_cov.placed(places))
+
+    def compact(self) -> LatentGP:
+        return dataclasses.replace(self, q_cov=self.q_cov.compact())
+
+    def refreshed(self) -> LatentGP:
+        """Return this latent with the covariance of q that its sites and hyperparameters give."""
+        # Of the compact form, so that a model that was saved and loaded has the same bits.
+        found = self.compact()._refreshed()  # type: ignore[attr-defined]
+        return dataclasses.replace(self, q_cov=jax.tree.map(np.asarray, found))
+
+    @eqx.filter_jit
+    def _refreshed(self) -> Markov:
+        return self.q_cov.refreshed(self._over_places(), self.chain)
+
+    def _over_places(self) -> Array:
+        """Return A of the places of the training data."""
+        places = iter(self.q_cov.places)
+        others = [
+            self._whitened(kernel, group.Z, jnp.asarray(next(places)))
+            for i, (kernel, group) in enumerate(zip(self.kernels, self._groups, strict=True))
+            if i != self.q_cov.axis
+        ]
+        return reduce(jnp.kron, others, jnp.ones((1, 1)))
+
+    def _project(self, at: Rows | Lattice) -> Projection:
+        aligned, spots = self._aligned(at)
+        A, prior = [], []
+        for i, (kernel, group, columns, spot) in enumerate(
+            zip(self.kernels, self._groups, self.columns, spots, strict=True)
+        ):
+            X = select(aligned, columns, spot)
+            prior.append(kernel.diag(X))
+            if i == self.q_cov.axis:
+                A.append(self.q_cov.read(group.Z[:, 0], X[:, 0]))
+            else:
+                A.append(self._whitened(kernel, group.Z, X))
+        return Projection(tuple(A), tuple(prior), spots, aligned.shape, at.shape)
+
+    def _kl(self) -> Array:
+        return self.q_cov.divergence(jnp.asarray(self.q_mean), self.chain)
+
+    def _step(
+        self, projection: Projection, weights: Array, pulled: Array, rate: Array
+    ) -> tuple[Markov, Array]:
+        m = jnp.asarray(self.q_mean)
+        return self.q_cov.natural_step(projection, weights, pulled, m, rate, self.chain)
+
+    def _draw(
+        self, at: Rows | Lattice, key: PRNGKeyArray, shift: Float[Array, "n ..."]
+    ) -> Float[Array, "n ..."]:
+        """Draw functions, at times that have states.
+
+        A draw of the states gives the part that depends on the inducing places. What is left is
+        independent of it, with the covariance (K(X, X) − AᵀA) over places times that over time.
+        """
+        cov, chain, n = self.q_cov, self.chain, len(shift)
+        aligned, spots = self._aligned(at)
+        projection = self._project(aligned)
+        states, m = cov.filtered(self._over_places(), chain), jnp.asarray(self.q_mean)
+        T, d, s = cov.states(m).shape
+        inputs = [select(aligned, c, spot) for c, spot in zip(self.columns, spots, strict=True)]
+        K = [kernel(X, X) for kernel, X in zip(self.kernels, inputs, strict=True)]
+        over_time = K.pop(cov.axis)
+        A = cov.over_places(projection)
+        rows = len(set(spots)) == 1 and len(spots) > 1
+        prior = reduce(mul if rows else jnp.kron, K, jnp.ones((1, 1)))
+        rest = with_jitter(prior - A.T @ A, self.jitter, relative_to=prior)
+        root = jnp.linalg.cholesky(rest * over_time if rows else rest)
+
+        def one(key: PRNGKeyArray) -> Array:
+            key_states, key_rest = jax.random.split(key)
+            drawn = colour(states, jax.random.normal(key_states, (T, d * s), m.dtype))
+            mean = projection.mean(m + cov.lattice(drawn, m))
+            if rows:
+                left = root @ jax.random.normal(key_rest, (len(root),), m.dtype)
+            else:
+                noise = jax.random.normal(key_rest, (T, d, len(root)), m.dtype)
+                left = cov.at_cells(walk(chain, noise)[:, 0] @ root.T, projection)
+            return self._in_units(mean + left)
+
+        return jax.lax.map(one, jax.random.split(key, n)).reshape(n, *at.shape)
 
 
 def time_axis(kernels: Sequence[Kernel], columns: Sequence[Sequence[int]]) -> int | None:

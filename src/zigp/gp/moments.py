@@ -1,7 +1,5 @@
 """Means, variances and covariances of functions at their inputs."""
 
-from __future__ import annotations
-
 import equinox as eqx
 from jax import Array
 

@@ -44,6 +44,10 @@ class Projection(eqx.Module):
         return _INDUCING_LETTERS[: len(self.A)]
 
     @property
+    def _factors(self) -> list[str]:
+        return [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
+
+    @property
     def _out(self) -> str:
         return "".join(_INPUT_LETTERS[spot] for spot in sorted(set(self.spots)))
 
@@ -61,13 +65,11 @@ class Projection(eqx.Module):
         """Σ_{ab…} core[a, b, …] factors_1[a, x] factors_2[b, y] …"""
         if len(set(self.spots)) == 1:
             return self.along_inputs(_contract_rows(factors, core))
-        terms = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
-        return self.along_inputs(self._einsum([*terms, self._inducing], *factors, core))
+        return self.along_inputs(self._einsum([*self._factors, self._inducing], *factors, core))
 
     def gather(self, factors: list[Array], values: Array) -> Array:
         """Σ_{xy…} values[x, y, …] factors_1[a, x] factors_2[b, y] …: `contract` transposed."""
-        terms = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
-        subscripts = f"{','.join([*terms, self._out])}->{self._inducing}"
+        subscripts = f"{','.join([*self._factors, self._out])}->{self._inducing}"
         return jnp.einsum(subscripts, *factors, self.over_unused(values), optimize="auto")
 
     def over_unused(self, values: Array) -> Array:
@@ -86,11 +88,10 @@ class Projection(eqx.Module):
             return self.along_inputs(jnp.sum(projected**2, axis=0))
         # On a lattice S = R Rᵀ is contracted group by group: n_1 n_2 M numbers never exist.
         root = root.reshape(*(len(a) for a in self.A), -1)
-        first = [a + x for a, x in zip(self._inducing, self._inputs, strict=True)]
         again = _INDUCING_LETTERS[len(self.A) : 2 * len(self.A)]
         second = [a + x for a, x in zip(again, self._inputs, strict=True)]
         S = jnp.tensordot(root, root, axes=(-1, -1))
-        terms = [*first, self._inducing + again, *second]
+        terms = [*self._factors, self._inducing + again, *second]
         return self.along_inputs(self._einsum(terms, *self.A, S, *self.A))
 
     @property

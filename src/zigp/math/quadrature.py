@@ -1,7 +1,5 @@
 """Expectations over a Gaussian of functions that are only known point by point."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,11 +1,9 @@
-"""The probit link under a Gaussian: moments of Φ(g) and of log Φ(g), and Owen's T.
+"""The probit link under a Gaussian: moments of Φ(g) and of log Φ(g).
 
 Everything here follows its caller: any shape, any real dtype, traced or not, and no
 configuration of its own. First derivatives are closed forms, never taken through a
 quadrature rule that the value happens to use.
 """
-
-from __future__ import annotations
 
 from functools import wraps
 from typing import Any, NamedTuple
@@ -25,7 +23,6 @@ __all__ = [
     "log_probit_mean",
     "normal_cdf",
     "normal_pdf",
-    "owens_t",
     "probit_moments",
 ]
 
@@ -33,8 +30,6 @@ _SQRT2 = float(np.sqrt(2.0))
 _SQRT_2PI = float(np.sqrt(2.0 * np.pi))
 # e^{-_REACH/2} is below the rounding of a sum that starts at one: integrands are cut there.
 _REACH = 72.0
-# φ vanishes in float64 beyond this many standard deviations.
-_FAR = 40.0
 
 
 class ProbitMoments(NamedTuple):
@@ -132,29 +127,6 @@ def gated_moments(
     square = cov**2 * (4.0 * mean * mean_by_s + 2.0 * var_by_s - mean_by_mu**2)
     product = f_var * (mean**2 + var) + f_mean**2 * var + linear + square
     return f_mean * mean + cov * mean_by_mu, product
-
-
-def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
-    """Return Owen's T function, to a relative accuracy also where it is tiny.
-
-        T(h, a) = 1/(2π) ∫_0^a exp(−h²(1+x²)/2) / (1+x²) dx
-
-    Parameters
-    ----------
-    h, a : array-like
-        Arguments, of shapes that broadcast.
-
-    Returns
-    -------
-    array
-        T(h, a).
-
-    Examples
-    --------
-    >>> round(float(owens_t(0.0, 1.0)), 6)
-    0.125
-    """
-    return _owens_t(h, a)
 
 
 def log_probit_mean(mean: ArrayLike, var: ArrayLike) -> Array:
@@ -424,42 +396,3 @@ _LOG_REACH, _LOG_NODES = 5.5, 19
 @_log_probit_expectations.defjvp
 def _no_second_derivatives(primals: Any, tangents: Any) -> Any:
     raise NotImplementedError("log_probit_mean has first derivatives only.")
-
-
-@_in_floating_point
-@jax.custom_jvp
-def _owens_t(h: Array, a: Array) -> Array:
-    # T is even in h and odd in a; beyond a = 1, with Q = 1 − Φ,
-    # T(h, a) = (Q(h) + Q(ah))/2 − Q(h) Q(ah) − T(ah, 1/a).
-    size = jnp.abs(h)
-    steep = jnp.minimum(jnp.abs(a), jnp.finfo(a.dtype).max)  # T(0, ∞) is 1/4, not 0·∞
-    inside = steep <= 1.0
-    slope = jnp.where(inside, steep, 1.0 / jnp.where(inside, 1.0, steep))
-    height = jnp.minimum(jnp.where(inside, size, size * steep), _FAR)
-    core = _owens_t_core(height, slope)
-    q_h, q_ah = normal_cdf(-size), normal_cdf(-height)
-    beyond = 0.5 * (q_h + q_ah) - q_h * q_ah - core
-    return jnp.sign(a) * jnp.where(inside, core, beyond)
-
-
-def _owens_t_core(h: Array, a: Array) -> Array:
-    """T(h, a) for h ≥ 0 and 0 ≤ a ≤ 1 by quadrature where the integrand lives."""
-    width = jnp.minimum(a, jnp.sqrt(_REACH / jnp.maximum(h * h, 1.0)))
-    total = jnp.zeros_like(h)
-    nodes, weights = _nodes(h.dtype)
-    for t, w in zip(nodes.tolist(), weights.tolist(), strict=True):
-        square = (width * t) ** 2
-        total = total + w * jnp.exp(-0.5 * h * h * square) / (1.0 + square)
-    return width * jnp.exp(-0.5 * h * h) * total / (2.0 * np.pi)
-
-
-# The rule belongs to the function under the decorator that fixes dtypes.
-@_owens_t.__wrapped__.defjvp
-def _owens_t_jvp(
-    primals: tuple[Array, Array], tangents: tuple[Array, Array]
-) -> tuple[Array, Array]:
-    # ∂T/∂h = −φ(h) (Φ(ah) − ½)      ∂T/∂a = exp(−h²(1+a²)/2) / (2π(1+a²))
-    (h, a), (dh, da) = primals, tangents
-    dt_dh = -normal_pdf(h) * 0.5 * jax.scipy.special.erf(a * h / _SQRT2)
-    dt_da = normal_pdf(h) * normal_pdf(a * h) / (1.0 + a * a)
-    return _owens_t.__wrapped__(h, a), dt_dh * dh + dt_da * da

@@ -6,8 +6,6 @@ a quadrature rule. Positive amounts and counts are mixtures of other distributio
 can have an atom at zero.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from math import prod
@@ -110,40 +108,55 @@ class Exponential(Predictive):
         return jnp.exp(self.log.quantile(p))
 
 
-class Gammas(Predictive):
-    """Σ_j weight_j Gamma(shape, rate_j), with the components along the first axis."""
+class Tails(Predictive):
+    """A mixture whose components have both tails in closed form, along the first axis."""
 
     weight: Float[Array, "J ..."]
+
+    @abstractmethod
+    def tail(self, t: Array, *, upper: bool) -> Array:
+        """Return P(y > t), or P(y ≤ t), of every component."""
+
+    def cdf(self, t: Array) -> Array:
+        return self._mixed_tail(t, upper=False)
+
+    def log_between(self, low: Array, high: Array) -> Array:
+        # F(high) − F(low), from the tail that keeps more digits.
+        below, above = (self._mixed_tail(low, upper=upper) for upper in (False, True))
+        within = self.cdf(high) - below, above - self._mixed_tail(high, upper=True)
+        p = jnp.where(below < 0.5, *within)
+        return jnp.log(jnp.maximum(p, jnp.finfo(p.dtype).tiny))
+
+    def _mixed_tail(self, t: Array, *, upper: bool) -> Array:
+        return _weighted(self.weight, self.tail(t, upper=upper))
+
+
+class Gammas(Tails):
+    """Σ_j weight_j Gamma(shape, rate_j), with the components along the first axis."""
+
     shape: Float[Array, ""]
     rate: Float[Array, "J ..."]
 
     def moments(self) -> Moments:
         return _mixed(self.weight, self.shape / self.rate, self.shape / self.rate**2)
 
-    def cdf(self, t: Array) -> Array:
-        return self._sum(gammainc, t)
-
-    def log_between(self, low: Array, high: Array) -> Array:
-        return _log_difference(self.cdf, lambda t: self._sum(gammaincc, t), low, high)
+    def tail(self, t: Array, *, upper: bool) -> Array:
+        scaled = self.rate * jnp.clip(t, 0.0, jnp.finfo(self.rate.dtype).max ** 0.25)
+        shape = jnp.broadcast_to(self.shape, scaled.shape)
+        return (gammaincc if upper else gammainc)(shape, scaled)
 
     def quantile(self, p: Array) -> Array:
         reach = self.shape + 40.0 + 10.0 * jnp.sqrt(40.0 * self.shape)
         high = jnp.max(reach / self.rate, axis=0)
         return _bisected(self.cdf, p, jnp.zeros_like(high), high)
 
-    def _sum(self, tail: Callable[[Array, Array], Array], t: Array) -> Array:
-        scaled = self.rate * jnp.clip(t, 0.0, jnp.finfo(self.rate.dtype).max ** 0.25)
-        each = tail(jnp.broadcast_to(self.shape, scaled.shape), scaled)
-        return _weighted(self.weight, each)
 
-
-class Counts(Predictive):
+class Counts(Tails):
     """Σ_j weight_j NB(mean_j, dispersion): counts, Poisson for infinite dispersion.
 
     Var = mean + mean²/dispersion.
     """
 
-    weight: Float[Array, "J ..."]
     mean: Float[Array, "J ..."]
     dispersion: Float[Array, ""] | None  # None: Poisson
 
@@ -151,29 +164,22 @@ class Counts(Predictive):
         extra = 0.0 if self.dispersion is None else self.mean**2 / self.dispersion
         return _mixed(self.weight, self.mean, self.mean + extra)
 
-    def cdf(self, t: Array) -> Array:
-        return self._sum(t, upper=False)
-
-    def log_between(self, low: Array, high: Array) -> Array:
-        return _log_difference(self.cdf, lambda t: self._sum(t, upper=True), low, high)
+    def tail(self, t: Array, *, upper: bool) -> Array:
+        k = jnp.floor(jnp.clip(t, -1.0, 1e12))
+        above = jnp.broadcast_to(jnp.maximum(k, 0.0) + 1.0, self.mean.shape)
+        if self.dispersion is None:
+            each = (gammainc if upper else gammaincc)(above, self.mean)
+        else:
+            r = jnp.broadcast_to(self.dispersion, above.shape)
+            p = r / (r + self.mean)
+            each = betainc(above, r, 1.0 - p) if upper else betainc(r, above, p)
+        return jnp.where(k < 0, 1.0 if upper else 0.0, each)
 
     def quantile(self, p: Array) -> Array:
         m = self.moments()
         high = m.mean + jnp.sqrt(m.var) / jnp.sqrt(1.0 - p) + 1.0  # Chebyshev's inequality
         t = _bisected(self.cdf, p, -jnp.ones_like(high), high)
         return jnp.ceil(t - 1e-6)
-
-    def _sum(self, t: Array, *, upper: bool) -> Array:
-        k = jnp.floor(jnp.clip(t, -1.0, 1e12))
-        inside = jnp.broadcast_to(jnp.maximum(k, 0.0), self.mean.shape)
-        if self.dispersion is None:
-            each = (gammainc if upper else gammaincc)(inside + 1.0, self.mean)
-        else:
-            r = jnp.broadcast_to(self.dispersion, inside.shape)
-            p = r / (r + self.mean)
-            each = betainc(inside + 1.0, r, 1.0 - p) if upper else betainc(r, inside + 1.0, p)
-        total = _weighted(self.weight, each)
-        return jnp.where(k < 0, 1.0 if upper else 0.0, total)
 
 
 class Inflated(Predictive):
@@ -320,15 +326,6 @@ def _bisected(cdf: Callable[[Array], Array], p: Array, low: Array, high: Array) 
 
     low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, (low, high))
     return 0.5 * (low + high)
-
-
-def _log_difference(
-    cdf: Callable[[Array], Array], survival: Callable[[Array], Array], low: Array, high: Array
-) -> Array:
-    """Return log(F(high) − F(low)), from the tail that keeps more digits."""
-    below, above = cdf(low), survival(low)
-    p = jnp.where(below < 0.5, cdf(high) - below, above - survival(high))
-    return jnp.log(jnp.maximum(p, jnp.finfo(p.dtype).tiny))
 
 
 def _log_or_lowest(t: Array) -> Array:

@@ -117,7 +117,7 @@ def log_density(
     """Return log p(w, θ, y) up to a constant; `projections` are those of the batch at θ."""
     here = drawn(model, values)
     seen = here.project(batch.at) if projections is None else projections
-    marginals = here.with_exposure(here.through(seen), batch.at)
+    marginals = here.predictors(here.through(seen), batch.at)
     fit = here.likelihood.expected(here.signal, marginals, batch) - here.kl()
     return fit + log_prior(here) + _log_priors(model, values)
 

@@ -15,10 +15,11 @@ from zigp.gp.batch import Lattice, Rows
 from zigp.gp.coupling import Coupling, coupling_of
 from zigp.gp.joint import Joint
 from zigp.gp.latent import LatentGP
-from zigp.gp.markov import Markov
+from zigp.gp.markov import ChainedGP
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection
 from zigp.models.likelihoods import Bernoulli, Likelihood
+from zigp.models.mixing import Mixing
 from zigp.models.signal import Gate, Latent, Signal, Total
 
 
@@ -36,6 +37,8 @@ class Model(eqx.Module):
     exposure: int | None = eqx.field(static=True, default=None)
     # The dependence of a latent on another under q, by the name of the one that follows.
     couplings: dict[str, Coupling] = eqx.field(default_factory=dict)
+    # The dependence of f and g in the prior.
+    mixing: Mixing | None = None
 
     def untied(self) -> dict[str, LatentGP]:
         """Return the latents, each with its inducing inputs."""
@@ -70,7 +73,7 @@ class Model(eqx.Module):
     @property
     def chained(self) -> bool:
         """True if q is a chain of blocks for one of the latents."""
-        return any(isinstance(gp.q_cov, Markov) for gp in self.latents.values())
+        return any(isinstance(gp, ChainedGP) for gp in self.latents.values())
 
     def extended(self, at: Rows | Lattice) -> Model:
         """Return the model with states at every time of these inputs, for chained latents."""
@@ -108,13 +111,12 @@ class Model(eqx.Module):
         return moments
 
     def marginals(self, at: Rows | Lattice) -> dict[str, Moments]:
-        """Return the moments of every latent at the inputs, the amount with its exposure."""
-        return self.with_exposure(self.through(self.project(at)), at)
+        """Return the moments of every predictor at the inputs."""
+        return self.predictors(self.through(self.project(at)), at)
 
-    def with_exposure(
-        self, marginals: dict[str, Moments], at: Rows | Lattice
-    ) -> dict[str, Moments]:
-        """Return marginals with the amount multiplied by its exposure."""
+    def predictors(self, latents: dict[str, Moments], at: Rows | Lattice) -> dict[str, Moments]:
+        """Return the moments of the predictors: latents mixed, the amount with its exposure."""
+        marginals = latents if self.mixing is None else self.mixing.moments(latents)
         if self.exposure is None:
             return marginals
         f = self.likelihood.with_exposure(marginals["f"], at.exposures(self.exposure))
@@ -148,14 +150,22 @@ def zero_inflated_gp(
     exposure: int | None = None,
     *,
     coupled: bool = False,
+    mixing: Mixing | None = None,
 ) -> Model:
     """Return the zero-inflated GP: Φ(g(x)) f(x).
 
-    If `coupled`, g follows f under q where the forms of their covariances allow it.
+    If `coupled`, g follows f under q where the forms of their covariances allow it. With `mixing`
+    the two depend on each other in the prior.
     """
     couplings = {"g": tie} if coupled and (tie := coupling_of(f, g, "f")) else {}
-    signal = Gate("g") * Latent("f")
-    return Model({"f": f, "g": g}, likelihood, signal, exposure=exposure, couplings=couplings)
+    return Model(
+        {"f": f, "g": g},
+        likelihood,
+        Gate("g") * Latent("f"),
+        exposure=exposure,
+        couplings=couplings,
+        mixing=mixing,
+    )
 
 
 def gp_network(

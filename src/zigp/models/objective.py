@@ -1,7 +1,5 @@
 """The bound on the log evidence, one function for every model, and priors on hyperparameters."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping
 
@@ -15,6 +13,7 @@ from zigp.gp.kernels import Stationary
 from zigp.gp.moments import Moments
 from zigp.gp.projection import Projection
 from zigp.models.likelihoods import Likelihood
+from zigp.models.mixing import Mixing
 from zigp.models.model import Model
 
 
@@ -46,22 +45,25 @@ def objective(model: Model, batch: Batch) -> Array:
 
 
 class Slopes(eqx.Module):
-    """The expected log likelihood and its derivatives by the marginals and by the likelihood."""
+    """The expected log likelihood and its derivatives: by marginals, likelihood and mixing."""
 
     value: Array
     marginals: dict[str, Moments]
     likelihood: Likelihood
+    mixing: Mixing | None
 
 
 def slopes(model: Model, marginals: Mapping[str, Moments], batch: Batch) -> Slopes:
     """Return the slopes at these marginals of the latents."""
 
-    def expected(marginals: dict[str, Moments], likelihood: Likelihood) -> Array:
-        there = dataclasses.replace(model, likelihood=likelihood)
-        return likelihood.expected(model.signal, there.with_exposure(marginals, batch.at), batch)
+    def expected(
+        marginals: dict[str, Moments], likelihood: Likelihood, mixing: Mixing | None
+    ) -> Array:
+        there = dataclasses.replace(model, likelihood=likelihood, mixing=mixing)
+        return likelihood.expected(model.signal, there.predictors(marginals, batch.at), batch)
 
-    arguments = dict(marginals), model.likelihood
-    value, derivatives = jax.value_and_grad(expected, (0, 1))(*arguments)
+    arguments = dict(marginals), model.likelihood, model.mixing
+    value, derivatives = jax.value_and_grad(expected, (0, 1, 2))(*arguments)
     return Slopes(value, *derivatives)
 
 
@@ -84,8 +86,8 @@ def objective_and_gradient(
         moved = whole.through(projections)
         products = jax.tree.map(
             lambda slope, part: jnp.sum(slope * part),
-            (known.marginals, known.likelihood),
-            (moved, whole.likelihood),
+            (known.marginals, known.likelihood, known.mixing),
+            (moved, whole.likelihood, whole.mixing),
         )
         rest = log_prior(whole) - whole.kl()
         return sum(jax.tree.leaves(products)) + rest, known.value + rest

@@ -19,9 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from zigp.gp.batch import Batch, Lattice, Rows, distinct
+from zigp.gp.batch import Batch, Lattice, Rows, distinct, padded_part, padded_size
 from zigp.gp.moments import Moments
-from zigp.gp.padding import chunks, padded, padded_size
 from zigp.models.averages import Averaged
 from zigp.models.distributions import Exponential, Mixture
 from zigp.models.draws import Values, drawn, some
@@ -61,6 +60,8 @@ class Predictions:
         self.dtype = _dtype(model)
         inputs = jax.tree.map(lambda values: np.asarray(values, self.dtype), inputs)
         self.marginals = _marginals(model.extended(inputs), inputs, draws)
+        for values in jax.tree.leaves(self.marginals):
+            _refuse_nan(values)
 
     def with_open_gate(self) -> Predictions:
         """Return the predictions as if g were far above zero everywhere."""
@@ -86,28 +87,20 @@ class Predictions:
 
         Rows run along the last axis of the arrays in `along`; `args` are the same for all rows.
         """
-        extra = [jnp.asarray(a, self.dtype) for a in args]
         size = min(padded_size(self.rows), _ROWS_AT_ONCE)
-        out: dict[str, np.ndarray] = {}
-        for start in range(0, self.rows, size):
-            rows = slice(start, min(start + size, self.rows))
-            here = partial(_chunk, rows=rows, size=size)
+        given = [np.asarray(a, self.dtype) for a in args]
+        parts: list[dict[str, np.ndarray]] = []
+        for (rows,) in _blocks((self.rows,), (size,)):
+            here = partial(padded_part, axis=-1, rows=rows, size=size)
             marginals = jax.tree.map(here, self.marginals)
             more = [here(np.asarray(a, self.dtype)) for a in along]
-            found = question(self.likelihood, self.signal, marginals, *extra, *more)
-            for name, values in found.items():
-                whole = out.setdefault(name, np.empty((*values.shape[:-1], self.rows), self.dtype))
-                whole[..., rows] = np.asarray(values)[..., : rows.stop - start]
+            found = question(self.likelihood, self.signal, marginals, *given, *more)
+            real = rows.stop - rows.start
+            parts.append({name: np.asarray(v)[..., :real] for name, v in found.items()})
+        out = {name: np.concatenate([part[name] for part in parts], -1) for name in parts[0]}
         for answers in out.values():
             _refuse_nan(answers, *args, *along)
         return out
-
-
-def _chunk(values: np.ndarray, rows: slice, size: int) -> np.ndarray:
-    """Return some rows of an array, padded with copies of the last one."""
-    part = values[..., rows]
-    missing = size - part.shape[-1]
-    return np.pad(part, [(0, 0)] * (part.ndim - 1) + [(0, missing)], mode="edge")
 
 
 def _marginals(model: Model, inputs: Rows | Lattice, draws: Values | None) -> dict[str, Moments]:
@@ -119,7 +112,9 @@ def _marginals(model: Model, inputs: Rows | Lattice, draws: Values | None) -> di
         size = block_shape(shape, _CELLS_AT_ONCE)
     whole: Any = None
     for here in _blocks(shape, size):
-        block = _block(inputs, here, size)
+        block = inputs
+        for axis, (rows, step) in enumerate(zip(here, size, strict=True)):
+            block = block.along(axis, partial(padded_part, rows=rows, size=step))
         found = jax.tree.map(np.asarray, _marginals_at(model, block, draws))
         if whole is None:
             whole = jax.tree.map(
@@ -168,22 +163,6 @@ def _blocks(shape: Sequence[int], size: Sequence[int]) -> Iterator[tuple[slice, 
         for n, step in zip(shape, size, strict=True)
     ]
     yield from product(*axes)
-
-
-def _block(inputs: Rows | Lattice, here: tuple[slice, ...], size: Sequence[int]) -> Rows | Lattice:
-    """Return a part of the inputs, padded to the size that the program is compiled for."""
-    if isinstance(inputs, Rows):
-        return Rows(padded(np.asarray(inputs.X[here[0]]), size[0]))
-    axes = tuple(
-        padded(np.asarray(axis)[one], step)
-        for axis, one, step in zip(inputs.axes, here, size, strict=True)
-    )
-    exposure = inputs.exposure
-    if exposure is not None:
-        part = np.asarray(exposure)[here]
-        missing = [(0, step - n) for step, n in zip(size, part.shape, strict=True)]
-        exposure = np.pad(part, missing, mode="edge")
-    return Lattice(axes, inputs.columns, exposure, inputs.exposure_column)
 
 
 def _refuse_nan(answers: np.ndarray, *given: Any) -> None:
@@ -302,16 +281,12 @@ def given_outputs(
 
 def elbo(model: Model, X: np.ndarray, y: np.ndarray, weight: np.ndarray) -> float:
     """Return the bound at rows, summed over chunks of them."""
-    total = -float(model.kl())
-    dtype = _dtype(model)
+    total, dtype = -float(model.kl()), _dtype(model)
     model = model.extended(Rows(X.astype(dtype)))
-    for rows, part in chunks(X.astype(dtype), _ROWS_AT_ONCE):
-        missing = len(part) - (rows.stop - rows.start)
-        values = (
-            np.pad(a[..., rows].astype(dtype), [(0, 0)] * (a.ndim - 1) + [(0, missing)])
-            for a in (y, weight)
-        )
-        total += float(_expected(model, Batch(Rows(part), *values)))
+    data = Batch(Rows(X.astype(dtype)), y.astype(dtype), weight.astype(dtype))
+    size = min(padded_size(len(X)), _ROWS_AT_ONCE)
+    for (rows,) in _blocks((len(X),), (size,)):
+        total += float(_expected(model, data.part(0, rows, size)))
     return total
 
 
@@ -360,6 +335,8 @@ def _draw(model: Model, at: Rows | Lattice, key: Array, n: int, noise: bool) -> 
     values: dict[str, Array] = {}
     for joint in model.joints():
         values |= joint.draw(by_name, at, n)
+    if model.mixing is not None:
+        values = model.mixing.values(values)
     if model.exposure is not None:
         sure = Moments(values["f"], jnp.zeros_like(values["f"]))
         values["f"] = model.likelihood.with_exposure(sure, at.exposures(model.exposure)).mean

@@ -175,7 +175,13 @@ class _Several(Signal):
     parts: tuple[Signal, ...]
 
     def __post_init__(self) -> None:
-        _refuse_repeats(self, self.parts)
+        names = [leaf.name for leaf in self.leaves]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(
+                f"Latent {', '.join(map(repr, twice))} enters a {type(self).__name__.lower()} "
+                "twice. The rules for means and variances need independent parts: use two latents, "
+                "or rewrite the signal so that each appears once."
+            )
 
     @property
     def axes(self) -> str:
@@ -422,14 +428,3 @@ def _at_node(of: Signal, marginals: Marginals, nodes: Nodes) -> Moments:
 
 def _terms(signal: Signal) -> tuple[Signal, ...]:
     return signal.parts if isinstance(signal, Sum) else (signal,)
-
-
-def _refuse_repeats(signal: Signal, parts: tuple[Signal, ...]) -> None:
-    names = [leaf.name for part in parts for leaf in part.leaves]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(
-            f"Latent {', '.join(map(repr, twice))} enters a {type(signal).__name__.lower()} "
-            "twice. The rules for means and variances need independent parts: use two latents, "
-            "or rewrite the signal so that each appears once."
-        )

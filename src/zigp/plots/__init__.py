@@ -12,7 +12,7 @@ from zigp.plots.amounts import (
     means_along,
     observed_vs_predicted,
 )
-from zigp.plots.checks import bound, pit_histogram, precision_recall, reliability
+from zigp.plots.checks import bound, pit_histogram, reliability
 from zigp.plots.lines import components_1d, fit_1d
 from zigp.plots.maps import component_maps, lattice_map, scatter_map, time_slices
 from zigp.plots.networks import network_panels
@@ -29,7 +29,6 @@ __all__ = [
     "network_panels",
     "observed_vs_predicted",
     "pit_histogram",
-    "precision_recall",
     "reliability",
     "scatter_map",
     "time_slices",

@@ -16,9 +16,10 @@ from zigp.plots.canvas import (
     draw_once,
     mark_dates,
     next_line,
+    one_per_row,
+    target_label,
     with_legend,
 )
-from zigp.plots.labels import one_per_row, target_label
 
 _MARKERS = ("o", "D", "s", "^", "v")
 _FEW = 30  # means, of which each has a marker

@@ -1,22 +1,21 @@
-"""Axes, figures, colours, line styles and legends shared by all plots."""
+"""Axes, figures, line styles, legends and labels shared by all plots."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any
 
-import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
-from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure, SubFigure
+from sklearn.utils.validation import check_is_fitted
 
 Canvas = Figure | SubFigure
-Limits = tuple[float, float]
 
-DATA, SIGNAL, ZERO = "0.45", "#0072B2", "0.78"
+DATA, SIGNAL = "0.45", "#0072B2"
 REFERENCE: dict[str, Any] = {"color": "0.4", "linewidth": 0.8, "zorder": 0.5}
 # Okabe and Ito's colours, which colour-blind readers can distinguish; the dashes work in grey.
 _LINES = (
@@ -26,7 +25,7 @@ _LINES = (
     ("#CC79A7", ":"),
     ("#000000", (0, (5, 1, 1, 1, 1, 1))),
 )
-_HIGHEST = 0.99  # quantile of the non-zero amounts at which the colours end
+_WRITTEN = {"degrees_north": "°N", "degrees_east": "°E", "1": ""}  # units as CF spells them
 MOST_VECTORS = 1_000  # dots in a vector graphic; more are drawn as pixels
 
 
@@ -65,13 +64,13 @@ def draw_data(ax: Axes, x: Any, y: Any, **style: Any) -> None:
     ax.plot(x, y, ".", rasterized=len(y) > MOST_VECTORS, **dots)
 
 
-def with_legend(ax: Axes, ncols: int = 3) -> Axes:
+def with_legend(ax: Axes) -> Axes:
     """Add a legend above the axes if anything on them is labelled, and return the axes."""
     if ax.get_legend_handles_labels()[1]:
         ax.legend(
             loc="lower left",
             bbox_to_anchor=(0.0, 1.0),
-            ncols=ncols,
+            ncols=3,
             frameon=False,
             fontsize="small",
             borderaxespad=0.2,
@@ -103,57 +102,82 @@ def label_outer(axes: np.ndarray) -> None:
                 getattr(ax, axis).set_label_text("")
 
 
-@dataclass(frozen=True)
-class Scale:
-    """Colours for values; values that count as zero are drawn in grey instead."""
-
-    colours: Colormap
-    low: float
-    high: float
-    tol: float | None  # largest absolute value that counts as zero; None: zero has a colour
-    extend: str  # on which sides values lie beyond the colours
-
-    def zeros(self, values: np.ndarray) -> np.ndarray:
-        """Return which values are zero."""
-        return np.zeros(values.shape, bool) if self.tol is None else np.abs(values) <= self.tol
-
-    @property
-    def drawn(self) -> dict[str, Any]:
-        """Arguments for matplotlib."""
-        return {"cmap": self.colours, "vmin": self.low, "vmax": self.high}
+# -- names and units of inputs and outputs, and values as text -------------------------------------
 
 
-def colour_scale(
-    values: np.ndarray,
-    kind: str | None = None,
-    limits: Limits | None = None,
-    tol: float = 0.0,
-) -> Scale:
-    """Return the colours for values of a kind: `amount`, `signed` (zero in the middle) or `share`.
+def with_unit(name: str, unit: str) -> str:
+    """Return a label such as "rain, mm".
 
-    Without a kind, values are amounts unless some are negative.
+    >>> with_unit("rain", "mm"), with_unit("lat", "degrees_north"), with_unit("y", "")
+    ('rain, mm', 'lat, °N', 'y')
     """
-    if kind not in ("amount", "signed", "share", None):
-        raise ValueError(f"kind must be 'amount', 'signed', 'share' or None, not {kind!r}.")
-    if tol < 0:
-        raise ValueError(f"tol must not be negative; it is {tol!r}.")
-    finite = values[np.isfinite(values)]
-    if kind == "share":
-        greys = ListedColormap(mpl.colormaps["Greys"](np.linspace(0.06, 1.0, 256)), "shares")
-        return Scale(greys, *(limits or (0.0, 1.0)), None, "neither")
-    if kind == "signed" or (kind is None and np.any(finite < -tol)):
-        far = float(np.quantile(np.abs(finite), _HIGHEST)) if finite.size else 0.0
-        low, high = limits or (-(far or 1.0), far or 1.0)
-        return Scale(mpl.colormaps["RdBu_r"], low, high, None, _beyond(finite, low, high))
-    # From light to dark, without the palest yellow, which is hard to see on white.
-    colours = ListedColormap(mpl.colormaps["viridis"](np.linspace(0.93, 0.0, 256)), "amounts")
-    on = finite[np.abs(finite) > tol]
-    top = float(np.quantile(on, _HIGHEST)) if on.size else 1.0
-    bottom = 0.0 if on.size < finite.size or not on.size else float(on.min())
-    low, high = limits or (bottom, top if top > bottom else bottom + 1.0)
-    return Scale(colours, low, high, tol, _beyond(on, low, high))
+    unit = _WRITTEN.get(unit, unit)
+    return f"{name}, {unit}" if unit else name
 
 
-def _beyond(values: np.ndarray, low: float, high: float) -> str:
-    sides = ("neither", "min", "max", "both")
-    return sides[int(np.any(values < low)) + 2 * int(np.any(values > high))]
+def input_names(model: Any) -> list[str]:
+    """Return the names of a fitted model's input columns."""
+    count = model.n_features_in_
+    numbered = ["x"] if count == 1 else [f"column {c}" for c in range(count)]
+    return [str(name) for name in getattr(model, "feature_names_in_", numbered)]
+
+
+def check_can(model: Any, method: str, message: str) -> None:
+    """Raise an error if a model lacks a method, or is not fitted; {} stands for its class."""
+    if not hasattr(model, method):
+        raise ValueError(message.format(type(model).__name__))
+    check_is_fitted(model)
+
+
+def output_names(model: Any) -> list[str]:
+    """Return the names of a model's outputs if it has several, otherwise nothing."""
+    return list(getattr(model, "_output_names", None) or [])
+
+
+def target_label(model: Any = None, y: Any = None, unit: str | None = None) -> str:
+    """Return the name of the target with its unit, as far as the data or the model have them."""
+    units: Mapping[str, str] = getattr(model, "units_", None) or {}
+    default = next(iter(units)) if len(units) == 1 else "y"
+    name = str(getattr(y, "name", None) or default)
+    own = getattr(y, "attrs", {}).get("units", units.get(name, ""))
+    return with_unit(name, own if unit is None else unit)
+
+
+def as_table(X: Any, model: Any = None) -> pd.DataFrame:
+    """Return inputs as a table; columns without a name have that of the model, or a number."""
+    if hasattr(X, "columns"):
+        return X.set_axis([str(name) for name in X.columns], axis=1)
+    array = np.asarray(X)
+    named = model is not None and model.n_features_in_ == array.shape[1]
+    names = input_names(model) if named else [f"column {c}" for c in range(array.shape[1])]
+    return pd.DataFrame(array, columns=names)
+
+
+def one_per_row(values: Any, rows: Any, name: str) -> np.ndarray:
+    """Return values as numbers, or raise an error if they are not one for each row."""
+    numbers = np.asarray(values, float)
+    if numbers.shape != (len(rows),):
+        raise ValueError(f"{name} has shape {numbers.shape}, but there are {len(rows)} rows.")
+    return numbers
+
+
+def value_text(value: Any) -> str:
+    """Return an input as text: numbers with eight digits, times to the minute if they are whole.
+
+    >>> value_text(20240101.0), value_text(np.datetime64("2024-01-01T06:00"))
+    ('20240101', '2024-01-01 06:00')
+    """
+    if isinstance(value, (int, float, np.number)):
+        return f"{value:.8g}"
+    if isinstance(value, (np.datetime64, datetime)):
+        stamp = pd.Timestamp(value)
+        whole = stamp == stamp.floor("min")
+        return stamp.isoformat(" ", "minutes" if whole else "auto").removesuffix(" 00:00")
+    return str(value)
+
+
+def time_label(name: str, moment: Any, between: str = " ") -> str:
+    """Return a time as text: a date, `between` it and its hour if it has one, or a named number."""
+    if isinstance(moment, (int, float, np.number)):
+        return f"{name} {value_text(moment)}"
+    return value_text(moment).replace(" ", between)

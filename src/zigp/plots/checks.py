@@ -7,19 +7,19 @@ import pandas as pd
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy.stats import binom, binomtest, norm
-from sklearn.metrics import average_precision_score, precision_recall_curve
 from sklearn.utils.validation import check_is_fitted
 
 from zigp import diagnostics
 from zigp.diagnostics import scores
 from zigp.plots.canvas import (
     axes_for,
+    check_can,
     curves,
     draw_once,
     next_line,
+    target_label,
     with_legend,
 )
-from zigp.plots.labels import check_can, target_label
 
 _TWO_SD = 0.9545  # probability within two standard deviations
 
@@ -82,8 +82,15 @@ def draw_reliability(table: pd.DataFrame, name: str, *, label: str | None = None
     p, share, rows = (table[column].to_numpy() for column in ("predicted", "observed", "rows"))
     edges = np.array([str(part).split(" to ") for part in table.index], float)
     if draw_once(ax, "perfect", ax.plot, [0, 1], [0, 1]):  # rows of several models would overlap
-        style: dict[str, Any] = {"align": "edge", "color": "0.9", "zorder": 0, "gid": "rows"}
-        ax.bar(edges[:, 0], rows / rows.sum(), np.diff(edges)[:, 0], **style)
+        ax.bar(
+            edges[:, 0],
+            rows / rows.sum(),
+            np.diff(edges)[:, 0],
+            align="edge",
+            color="0.9",
+            zorder=0,
+            gid="rows",
+        )
     line = next_line(ax)
     # Wilson's interval, as 0 or 1 among few rows is not certain.
     tests = [binomtest(round(s * n), n) for s, n in zip(share, rows.tolist(), strict=True)]
@@ -178,75 +185,6 @@ def draw_pit(u: np.ndarray, bins: int = 10, *, label: str | None = None, ax: Axe
         ylabel="rows, relative to a flat histogram",
     )
     return with_legend(ax)
-
-
-def precision_recall(
-    model: Any,
-    X: Any,
-    y: ArrayLike,
-    tol: float = 0.0,
-    *,
-    label: str | None = None,
-    ax: Axes | None = None,
-) -> Axes:
-    """Draw precision against recall of non-zero values, over all thresholds.
-
-    Recall is the share of the non-zero observations that are predicted as such, precision the share
-    of those predicted as non-zero that are. Rows are ranked by `prob_on`, or by the predicted
-    amount if a model has none. The legend gives the area under the curve
-    (average precision); the line is the precision of guessing.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted model.
-    X : DataFrame or array-like of shape (n_rows, n_columns)
-        Inputs.
-    y : array-like of shape (n_rows,)
-        Observations, some of them zero.
-    tol : float, default=0.0
-        Largest absolute value that counts as zero.
-    label : str, default=None
-        Name of the model in the legend.
-    ax : matplotlib.axes.Axes, default=None
-        Axes to draw on; pyplot's current ones by default.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The axes drawn on.
-
-    Examples
-    --------
-    >>> from zigp import ZeroInflatedGPRegressor, plots
-    >>> from zigp.datasets import simulate_rain
-    >>> rain = simulate_rain(12, 48)
-    >>> X, y = rain[["lat", "lon", "hour"]], rain["rain_mm"]
-    >>> model = ZeroInflatedGPRegressor(steps=20).fit(X, y)
-    >>> ax = plots.precision_recall(model, X, y, label="ZiGP")
-    >>> ax.get_legend().get_texts()[0].get_text().startswith("ZiGP, area 0.")
-    True
-    """
-    check_is_fitted(model)
-    on = np.abs(np.asarray(y, float)) > tol
-    if on.all() or not on.any():
-        raise ValueError(
-            f"precision_recall needs zeros and others; {'none' if on.all() else 'all'} of the "
-            f"{on.size} values of y are zero."
-        )
-    score = np.asarray(model.prob_on(X) if hasattr(model, "prob_on") else model.predict(X), float)
-    precision, recall, _ = precision_recall_curve(on, score)
-    text = f"{label}, " * bool(label) + f"area {average_precision_score(on, score):.3f}"
-    ax = axes_for(ax)
-    draw_once(ax, "guessing", ax.axhline, on.mean())
-    ax.plot(recall, precision, drawstyle="steps-post", label=text, **next_line(ax))
-    ax.set(
-        xlim=(0, 1),
-        ylim=(0, 1.02),
-        xlabel=f"recall: share of {target_label(y=y, unit='')} ≠ 0 predicted as such",
-        ylabel="precision: share of predictions right",
-    )
-    return with_legend(ax, ncols=2)
 
 
 def bound(

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
@@ -15,19 +14,17 @@ from zigp.gp.batch import Rows
 from zigp.plots.canvas import (
     SIGNAL,
     Canvas,
+    as_table,
     axes_for,
+    check_can,
     draw_data,
     figure_for,
-    mark_dates,
-    with_legend,
-)
-from zigp.plots.labels import (
-    as_table,
-    check_can,
     input_names,
+    mark_dates,
     one_per_row,
     output_names,
     target_label,
+    with_legend,
 )
 from zigp.runtime.session import entry_point
 
@@ -80,8 +77,7 @@ def fit_1d(
     check_can(
         model,
         "predict_interval",
-        "fit_1d draws amounts, and {} predicts classes. Draw its prob_on yourself, or "
-        "precision_recall.",
+        "fit_1d draws amounts, and {} predicts classes. Draw its prob_on yourself.",
     )
     x, values, grid, along, labels = _data("fit_1d", model, X, y, points)
     ax = axes_for(ax)
@@ -182,8 +178,15 @@ def components_1d(
         if name not in kernels:
             right.set_axis_off()
             continue
-        style: dict[str, Any] = {"shading": "nearest", "cmap": "viridis", "rasterized": True}
-        image = right.pcolormesh(along, along, kernels[name], vmin=0.0, **style)
+        image = right.pcolormesh(
+            along,
+            along,
+            kernels[name],
+            vmin=0.0,
+            cmap="viridis",
+            shading="nearest",
+            rasterized=True,
+        )
         right.invert_yaxis()
         mark_dates(right.yaxis, along)
         right.set_title(kernel, loc="left", fontsize="medium")
@@ -271,8 +274,8 @@ def _components(
         name: (table[name].to_numpy(), table[f"{name}_sd"].to_numpy())
         for name in ("signal", "latent", "gate")
     }
-    latents, X = model.model_.latents, jnp.asarray(model._checked(grid) - model.layout_.centre)
-    g = latents["g"].marginal(Rows(X))
+    latents, at = model.model_.latents, Rows(model._checked(grid) - model.layout_.centre)
+    g, X = model.model_.extended(at).marginals(at)["g"], at.X
     bands["g"] = (np.asarray(g.mean), np.sqrt(np.asarray(g.var)))
     k = {
         name: np.asarray(latents[name].variance * latents[name].kernels[0](X, X))

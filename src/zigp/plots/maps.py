@@ -4,37 +4,37 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import xarray as xr
 from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 
+from zigp.data.columns import is_time
 from zigp.data.grids import is_lattice
 from zigp.data.layout import column_index
 from zigp.estimators import ZeroInflatedGPRegressor
 from zigp.estimators.families import LOG_AMOUNTS
 from zigp.plots.canvas import (
     Canvas,
-    Limits,
-    Scale,
-    axes_for,
-    colour_scale,
-    figure_for,
-    label_outer,
-)
-from zigp.plots.labels import (
-    across_and_up,
     as_table,
+    axes_for,
     check_can,
+    figure_for,
     input_names,
-    is_time,
+    label_outer,
     one_per_row,
-    place_columns,
-    rows_of,
     target_label,
     time_label,
 )
-from zigp.plots.marks import Marks, draw_group
+from zigp.plots.marks import (
+    Limits,
+    Marks,
+    Scale,
+    across_and_up,
+    colour_scale,
+    draw_group,
+    place_columns,
+    rows_of,
+)
 
 
 def scatter_map(
@@ -299,7 +299,12 @@ def component_maps(
     else:
         table = as_table(X, model)
         columns = place_columns(table.columns.to_list(), columns, model)
-        _refuse_hidden(table.iloc[:, list(columns)])
+        places = table.iloc[:, list(columns)]
+        if (count := len(places.drop_duplicates())) < len(places):
+            raise ValueError(
+                f"X has {len(places)} rows at {count} places ({', '.join(places.columns)}), so a "
+                "map would hide some. Give the rows of one time, or name other columns."
+            )
     values = {} if y is None else {"observed": one_per_row(y, X, "y")}
     marks = Marks.of_table(table, columns, model, cells=cells or None)
     components, label = model.predict_components(X), target_label(model, y)
@@ -332,15 +337,6 @@ def part_scales(
         for name, (kind, text) in kinds.items()
         if name in values
     }
-
-
-def _refuse_hidden(places: pd.DataFrame) -> None:
-    """Raise an error if several rows are at one place of a map."""
-    if (count := len(places.drop_duplicates())) < len(places):
-        raise ValueError(
-            f"X has {len(places)} rows at {count} places ({', '.join(places.columns)}), so a map "
-            "would hide some. Give the rows of one time, or name other columns."
-        )
 
 
 def _time_among(dtypes: dict[str, Any], time: int | str | None) -> str:

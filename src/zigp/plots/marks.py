@@ -1,21 +1,147 @@
-"""Values on a map, as dots at places or as the cells of a lattice."""
+"""Values on a map: their places, their colours, and marks as dots or as the cells of a lattice."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import xarray as xr
 from matplotlib.axes import Axes
-from matplotlib.colors import ListedColormap
+from matplotlib.colors import Colormap, ListedColormap
 from matplotlib.ticker import MaxNLocator
 
-from zigp.data.names import is_globe, is_plane
-from zigp.plots.canvas import MOST_VECTORS, ZERO, Scale, mark_dates
-from zigp.plots.labels import as_table, degrees_of, place_columns, place_label
+from zigp.data.columns import degrees, is_globe, is_plane, is_time, places_among
+from zigp.data.layout import column_index, listed
+from zigp.plots.canvas import MOST_VECTORS, as_table, input_names, mark_dates, with_unit
 
+Limits = tuple[float, float]
+
+ZERO = "0.78"  # grey
+_HIGHEST = 0.99  # quantile of the non-zero amounts at which the colours end
 _FEWEST, _SPARSEST = 4, 2  # coordinates to either side of a lattice, and cells for each place in it
 _MOST_NAMES = 12  # tick labels of coordinates that are text
+
+
+def rows_of(grid: Any, ndim: int, what: str) -> tuple[pd.DataFrame, pd.Series, list[str]]:
+    """Return the cells of a DataArray as rows with its coordinates, values, and dimensions."""
+    if isinstance(grid, xr.Dataset) or grid.ndim != ndim:
+        raise ValueError(
+            f"{what} draws a DataArray of {ndim} dimensions; this has "
+            f"{', '.join(map(str, grid.dims))}. Choose one value of others, for example with "
+            ".isel(time=0)."
+        )
+    table = grid.rename("_values").to_dataframe().reset_index()
+    values = table.pop("_values").astype(float).rename(grid.name)
+    values.attrs = dict(grid.attrs)
+    table.attrs["units"] = {dim: grid[dim].attrs.get("units", "") for dim in grid.dims}
+    return table, values, list(grid.dims)
+
+
+def across_and_up(table: pd.DataFrame, dims: Sequence[str]) -> tuple[str, str]:
+    """Return the dimensions that run across and up a map: longitudes and times run across."""
+    up, across = dims
+    turned = is_globe(up, across) or is_time(up, table[up].dtype)
+    return (up, across) if turned else (across, up)
+
+
+def place_columns(
+    names: Sequence[str], columns: Sequence[int | str] | None, model: Any = None
+) -> tuple[int, int]:
+    """Return the positions of the columns that run across and up a map.
+
+    These are the columns given, or those that the model treats as latitude and longitude, or
+    those named like places, or the only two there are.
+    """
+    if columns is not None:
+        given = [column_index(c, len(names), names) for c in listed(columns)]
+        if len(given) != 2 or given[0] == given[1]:
+            raise ValueError(
+                f"columns must name two columns, across and up; it names {len(set(given))}."
+            )
+        return given[0], given[1]
+    if (pair := degrees_of(model) or places_among(names)) is not None:
+        return names.index(pair[0]), names.index(pair[1])
+    if len(names) == 2:
+        return 0, 1
+    raise ValueError(
+        f"A map needs two columns of {', '.join(names)}: name those that run across and up, for "
+        f"example columns=({names[0]!r}, {names[-1]!r})."
+        if len(names) > 2
+        else f"A map needs two columns; there is only {names[0]}."
+    )
+
+
+def degrees_of(model: Any) -> tuple[str, str] | None:
+    """Return the columns of longitude and latitude if the model measures distances on Earth."""
+    parts = getattr(model, "parts_", {}).values()
+    latlon = [part.layout_.latlon for part in parts if hasattr(part, "layout_")]
+    if not latlon or latlon[-1] is None:
+        return None
+    names, (lat, lon) = input_names(model), latlon[-1]
+    return names[lon], names[lat]
+
+
+def place_label(name: str, units: Mapping[str, str]) -> str:
+    """Return the label of a column on a map with its unit; degrees have their direction."""
+    return with_unit(name, units.get(name) or degrees(name))
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Colours for values; values that count as zero are drawn in grey instead."""
+
+    colours: Colormap
+    low: float
+    high: float
+    tol: float | None  # largest absolute value that counts as zero; None: zero has a colour
+    extend: str  # on which sides values lie beyond the colours
+
+    def zeros(self, values: np.ndarray) -> np.ndarray:
+        """Return which values are zero."""
+        return np.zeros(values.shape, bool) if self.tol is None else np.abs(values) <= self.tol
+
+    @property
+    def drawn(self) -> dict[str, Any]:
+        """Arguments for matplotlib."""
+        return {"cmap": self.colours, "vmin": self.low, "vmax": self.high}
+
+
+def colour_scale(
+    values: np.ndarray,
+    kind: str | None = None,
+    limits: Limits | None = None,
+    tol: float = 0.0,
+) -> Scale:
+    """Return the colours for values of a kind: `amount`, `signed` (zero in the middle) or `share`.
+
+    Without a kind, values are amounts unless some are negative.
+    """
+    if kind not in ("amount", "signed", "share", None):
+        raise ValueError(f"kind must be 'amount', 'signed', 'share' or None, not {kind!r}.")
+    if tol < 0:
+        raise ValueError(f"tol must not be negative; it is {tol!r}.")
+    finite = values[np.isfinite(values)]
+    if kind == "share":
+        greys = ListedColormap(mpl.colormaps["Greys"](np.linspace(0.06, 1.0, 256)), "shares")
+        return Scale(greys, *(limits or (0.0, 1.0)), None, "neither")
+    if kind == "signed" or (kind is None and np.any(finite < -tol)):
+        far = float(np.quantile(np.abs(finite), _HIGHEST)) if finite.size else 0.0
+        low, high = limits or (-(far or 1.0), far or 1.0)
+        return Scale(mpl.colormaps["RdBu_r"], low, high, None, _beyond(finite, low, high))
+    # From light to dark, without the palest yellow, which is hard to see on white.
+    colours = ListedColormap(mpl.colormaps["viridis"](np.linspace(0.93, 0.0, 256)), "amounts")
+    on = finite[np.abs(finite) > tol]
+    top = float(np.quantile(on, _HIGHEST)) if on.size else 1.0
+    bottom = 0.0 if on.size < finite.size or not on.size else float(on.min())
+    low, high = limits or (bottom, top if top > bottom else bottom + 1.0)
+    return Scale(colours, low, high, tol, _beyond(on, low, high))
+
+
+def _beyond(values: np.ndarray, low: float, high: float) -> str:
+    sides = ("neither", "min", "max", "both")
+    return sides[int(np.any(values < low)) + 2 * int(np.any(values > high))]
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 
-from zigp.data.layout import listed
 from zigp.estimators import GPNetworkRegressor
 from zigp.plots.canvas import (
     SIGNAL,
     Canvas,
-    Scale,
-    colour_scale,
+    as_table,
+    check_can,
     draw_data,
     figure_for,
+    input_names,
     label_outer,
     mark_dates,
+    output_names,
 )
-from zigp.plots.labels import as_table, check_can, input_names, output_names
-from zigp.plots.marks import Marks, draw_group
+from zigp.plots.marks import Marks, Scale, colour_scale, draw_group
 
 _BAR: dict[str, Any] = {"pad": 0.02, "size": "small"}
 _KINDS = {  # of colours, and the label of their bar
@@ -28,7 +28,6 @@ _KINDS = {  # of colours, and the label of their bar
     "weights": ("signed", "weights, 0 where off"),
     "support": ("share", "support, 0 off, 1 on"),
 }
-_PARTS = ("latents", "weights", "support", "predicted", "observed")
 
 
 def network_panels(
@@ -37,15 +36,13 @@ def network_panels(
     *,
     observed: tuple[Any, Any] | None = None,
     columns: Sequence[int | str] | None = None,
-    show: Sequence[str] = _PARTS,
-    outputs: Sequence[str] | None = None,
     figure: Canvas | None = None,
 ) -> np.ndarray:
     """Draw the parts of a network, with a row of panels for each output.
 
     Columns of panels are the latents, the weight of each latent in each output (white where it is
-    switched off), their support, the predicted and the observed outputs. A model of one input is
-    drawn as curves, others as maps.
+    switched off), their support, the predicted and the observed outputs, with the names that they
+    had in `fit`. A model of one input is drawn as curves, others as maps.
 
     Parameters
     ----------
@@ -58,10 +55,6 @@ def network_panels(
     columns : pair of int or str, default=None
         Columns of X that run across and up the maps. By default longitude and latitude, by name, or
         the only two there are.
-    show : sequence of str, default=("latents", "weights", "support", "predicted", "observed")
-        The parts to draw.
-    outputs : sequence of str, default=None
-        Names of the outputs; those given to `fit` by default.
     figure : matplotlib Figure or SubFigure, default=None
         Figure to draw in; a new one of pyplot's by default.
 
@@ -77,9 +70,8 @@ def network_panels(
     >>> X = np.random.default_rng(0).uniform(0, 5, (60, 2))
     >>> Y = np.column_stack([np.sin(X[:, 0]), np.sin(X[:, 0]) * X[:, 1]])
     >>> model = GPNetworkRegressor(1, n_restarts=1, n_inducing=5, steps=20).fit(X, Y)
-    >>> axes = plots.network_panels(model, X, show=["weights", "predicted"])
-    >>> axes.shape
-    (2, 2)
+    >>> plots.network_panels(model, X).shape
+    (2, 4)
     """
     check_can(
         model,
@@ -87,37 +79,38 @@ def network_panels(
         "network_panels needs a GPNetworkRegressor; {} is none. Use component_maps or fit_1d.",
     )
     blocks = _blocks(model, X, observed, columns)
-    names = _output_labels(model, outputs, len(blocks["predicted"][1]))
-    if unknown := [part for part in listed(show) if part not in _PARTS]:
-        raise ValueError(f"show names {unknown[0]!r}; choose from {', '.join(_PARTS)}.")
-    shown = {part: block for part, block in blocks.items() if part in listed(show)}
-    if not shown:
-        raise ValueError("There is nothing to show: name parts, and give observed=(X, Y) for data.")
-    wide = sum(values.shape[1] for _, values in shown.values())
-    high = max(len(values) for _, values in shown.values())
+    names = [f"output {n}" if n.isdigit() else n for n in output_names(model)] or ["y"]
+    wide = sum(values.shape[1] for _, values in blocks.values())
+    high = max(len(values) for _, values in blocks.values())
     figure = figure_for(figure, 1.7 * wide + 0.6, 1.6 * high + 0.7)
     maps = len(input_names(model)) > 1
     axes: Any = figure.subplots(high, wide, sharex=True, sharey=maps, squeeze=False)
     rows: dict[str, list[Any]] = {name: [] for name in names}
     start = 0
-    for part, (at, values) in shown.items():
+    for part, (at, values) in blocks.items():
         panels = axes[:, start : start + values.shape[1]]
         start += values.shape[1]
         cells = np.ndindex(*values.shape[:2])
         drawings = [(panels[i, q], at, values[i, q], _title(part, names, i, q)) for i, q in cells]
         if part in _KINDS:
             kind, label = _KINDS[part]
-            below: dict[str, Any] = {"location": "bottom", "aspect": 15, **_BAR}
-            draw_group(drawings, colour_scale(values, kind), label, panels.flat, **below)
+            draw_group(
+                drawings,
+                colour_scale(values, kind),
+                label,
+                panels.flat,
+                location="bottom",
+                aspect=15,
+                **_BAR,
+            )
         else:
             for name, drawing in zip(names, drawings, strict=True):
                 rows[name].append(drawing)
     for name, drawings in rows.items():
-        if drawings:
-            # An output that is never negative is an amount, even if predicted below zero.
-            kind = "signed" if np.nanmin(drawings[-1][2]) < 0 else "amount"
-            scale = colour_scale(np.concatenate([values for _, _, values, _ in drawings]), kind)
-            draw_group(drawings, scale, name, **_BAR)
+        # An output that is never negative is an amount, even if predicted below zero.
+        kind = "signed" if np.nanmin(drawings[-1][2]) < 0 else "amount"
+        scale = colour_scale(np.concatenate([values for _, _, values, _ in drawings]), kind)
+        draw_group(drawings, scale, name, **_BAR)
     for ax in axes.flat:
         if not ax.has_data():
             ax.set_axis_off()
@@ -188,11 +181,3 @@ def _by_output(Y: Any) -> np.ndarray:
     """Return outputs as numbers [outputs, 1, places]."""
     values = np.asarray(Y, float)
     return values.reshape(len(values), -1).T[:, None]
-
-
-def _output_labels(model: Any, given: Sequence[str] | None, P: int) -> list[str]:
-    own = [f"output {n}" if n.isdigit() else n for n in output_names(model)] or ["y"]
-    names = own if given is None else list(given)
-    if len(names) != P:
-        raise ValueError(f"outputs names {len(names)} outputs, but the model has {P}.")
-    return names

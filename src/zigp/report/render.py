@@ -18,9 +18,8 @@ from zigp.data.grids import as_cells, is_lattice
 from zigp.data.layout import refuse_too_large
 from zigp.diagnostics.scores import distance_from_uniform
 from zigp.estimators.families import resolution_of
-from zigp.plots.labels import value_text
-from zigp.report.charts import draw_charts, draw_maps
-from zigp.report.map_data import chosen_rows, map_data
+from zigp.plots.canvas import value_text
+from zigp.report.charts import chosen_rows, draw_charts, draw_maps, map_data
 from zigp.report.roles import Roles
 from zigp.report.trial import Trial, evaluate
 from zigp.report.words import amount, learned

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from zigp.data.names import is_time, places_among
-from zigp.plots.labels import degrees_of
+from zigp.data.columns import is_time, places_among
+from zigp.plots.marks import degrees_of
 
 
 @dataclass(frozen=True)

@@ -28,9 +28,8 @@ def amount(value: float, unit: str = "") -> str:
 @entry_point
 def learned(model: Any, roles: Roles) -> list[tuple[str, list[str]]]:
     """Return a heading and sentences for the gate, if there is one, and for the amount."""
-    latents: dict[str, LatentGP] = {}
-    for part in model.parts_.values():
-        latents |= part.model_.untied()
+    parts = model.parts_.values()
+    latents = {name: gp for part in parts for name, gp in part.model_.untied().items()}
     where_on = " where it is on" if "g" in latents else ""
     headings = {
         "g": f"Where {roles.target} is switched on",
@@ -72,7 +71,10 @@ def _distances(
     roles: Roles,
 ) -> Iterator[str]:
     """Yield the distance along each column, or in all of them, of half the correlation."""
-    half = np.asarray(kernel.lengthscale, float) * _half(kernel)
+    in_lengthscales = brentq(
+        lambda r: float(kernel.correlation(jnp.asarray(r * r))) - 0.5, 1e-6, 50.0
+    )
+    half = np.asarray(kernel.lengthscale, float) * in_lengthscales
     if kernel.metric == "chordal":
         yield f"{amount(float(half), 'km')} apart the correlation is one half."
         return
@@ -90,8 +92,3 @@ def _distances(
             yield f"{what[0].upper()}{what[1:]} {makes} next to no difference."
         else:
             yield f"{amount(float(distance))} {apart} the correlation is one half."
-
-
-def _half(kernel: Stationary) -> float:
-    """Return the distance, in length-scales, at which the correlation is one half."""
-    return float(brentq(lambda r: float(kernel.correlation(jnp.asarray(r * r))) - 0.5, 1e-6, 50.0))

@@ -52,15 +52,10 @@ def _put(part: Path, path: Path) -> None:
         if old.exists():
             os.rename(old, path)
         raise
-    _settle(path.parent)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _settle(folder: Path) -> None:
-    """Make new names in a folder survive a power cut, if the system can."""
-    with suppress(OSError):
-        opened = os.open(folder, os.O_RDONLY)
+    with suppress(OSError):  # the new name survives a power cut, if the system can see to it
+        opened = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(opened)
         finally:
             os.close(opened)
+    shutil.rmtree(old, ignore_errors=True)

@@ -1,8 +1,10 @@
-"""Checkpoints: files with the state of training, from which an interrupted fit resumes."""
+"""Checkpoints: files with the state of training, from which an interrupted fit resumes.
+
+A folder of checkpoints belongs to one fit at a time, by a lock.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -13,7 +15,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import jax
 import numpy as np
@@ -22,9 +24,15 @@ from safetensors.numpy import save as written_tensors
 
 from zigp.runtime.atomic import replacing
 from zigp.runtime.digest import digest
-from zigp.training.locks import LOCK, locked, remove_empty
 from zigp.training.settings import check_positive
 
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".zigp-lock"
+_TRIES = 100  # during each of which another fit came and went
 _KEY, _KEPT, _NAMES = "zigp-checkpoint", 2, "step-*.checkpoint"
 
 
@@ -78,7 +86,7 @@ class Checkpoints:
 
     One is written every `seconds`, and when training is interrupted or ends. Each has the size of a
     few copies of the parameters plus, for each step, 8 bytes for the clock and for the bound of
-    every restart. It appears as a whole or not at all.
+    every restart, and with minibatches for each row. It appears as a whole or not at all.
     """
 
     def __init__(
@@ -126,11 +134,9 @@ class Checkpoints:
     def save(self, step: int, state: Any, record: dict[str, Any]) -> None:
         """Write a checkpoint, then remove all but the last two that are whole."""
         self._last_time = time.monotonic()
-        arrays = {
-            str(i): np.array(leaf, order="C") for i, leaf in enumerate(jax.tree.leaves(state))
-        }
         if not self.writes:
             return
+        arrays = _tensors(state)
         self.folder.mkdir(parents=True, exist_ok=True)
         text = json.dumps(record | {"digest": digest(record, arrays)}, allow_nan=True)
         content = written_tensors(arrays, metadata={_KEY: text})
@@ -153,11 +159,6 @@ class Checkpoints:
             f"the one before is {self._whole[-1].name}" if self._whole else "there is none before"
         )
         return f"its checkpoint could not be written ({os.strerror(error.errno or 0)}), {before}"
-
-    def how_to_resume(self) -> str:
-        """Return the advice after an interruption, or nothing if there is no checkpoint."""
-        advice = f"Fit again with resume=True to go on from what is kept in {self.folder}."
-        return advice if self.paths() else ""
 
     def restore(self, like: Any, fingerprint: str) -> tuple[Any, dict[str, Any]] | None:
         """Return the state and record of the newest checkpoint that is not damaged, if any.
@@ -212,9 +213,69 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 def fingerprint(state: Any, settings: str, data: str) -> str:
     """Return a number that identifies a fit: its initial state, settings, data and versions."""
-    versions = [version(name) for name in ("zigp", "jax", "jaxlib")]
-    text = [*versions, settings, str(jax.tree.structure(state)), data]
-    mark = hashlib.sha256("\n".join(text).encode())
-    for leaf in jax.tree.leaves(state):
-        mark.update(np.ascontiguousarray(leaf).tobytes())
-    return mark.hexdigest()
+    about = {name: version(name) for name in ("zigp", "jax", "jaxlib")}
+    about |= {"settings": settings, "structure": str(jax.tree.structure(state)), "data": data}
+    return digest(about, _tensors(state))
+
+
+def _tensors(state: Any) -> dict[str, np.ndarray]:
+    """Return the arrays of a state by their numbers."""
+    leaves = enumerate(jax.tree.leaves(state))
+    return {str(i): np.array(leaf, order="C") for i, leaf in leaves}
+
+
+# -- locks ----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Lock a folder against other fits, and remove it afterwards if it is empty."""
+    path = folder / LOCK
+    with _acquired(path):
+        try:
+            yield
+        finally:  # before the lock is released, so that no other fit's is removed
+            with suppress(OSError):
+                path.unlink()
+            remove_empty(folder)
+
+
+def remove_empty(folder: Path) -> None:
+    """Remove a folder if it is empty."""
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def _acquired(path: Path) -> IO[str]:
+    """Return an open lock file, which is locked for as long as it is open."""
+    for _ in range(_TRIES):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            file = path.open("a")
+        except FileNotFoundError:  # the fit before has just removed the folder
+            continue
+        try:
+            _lock(file.fileno())
+        except BlockingIOError as error:
+            file.close()
+            raise ValueError(
+                f"Another fit is running that keeps its checkpoints in {path.parent}: wait for "
+                "it, or choose another place."
+            ) from error
+        # The fit before may have removed the file after it was opened here, and nobody else would
+        # see this lock.
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                return file
+        file.close()
+    raise ValueError(f"{path} cannot be locked: choose another place for checkpoints.")
+
+
+def _lock(file: int) -> None:
+    """Lock an open file; the system releases the lock of a process that dies."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:  # some file systems have no locks
+        if isinstance(error, BlockingIOError):
+            raise

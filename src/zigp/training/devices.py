@@ -4,8 +4,6 @@ Arrays carry their placement with them, and XLA adds up over devices what a step
 Nothing else in the package depends on the number of devices.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +15,6 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as Spec
 
 from zigp.gp.batch import Batch
-from zigp.training.minibatches import longest, map_along
 
 _AXIS = "devices"
 
@@ -41,10 +38,10 @@ class Devices:
         """Divide data along their longest axis; each of several processes gives its own part."""
 
         def place(values: Array, axis: int) -> Array:
-            where = NamedSharding(self.mesh, Spec(*(None,) * (axis), _AXIS))
+            where = NamedSharding(self.mesh, Spec(*(None,) * axis, _AXIS))
             return jax.make_array_from_process_local_data(where, np.asarray(values))
 
-        return map_along(place, data, longest(data.at))
+        return data.along(data.longest, place)
 
     def on_each(self, tree: Any) -> Any:
         """Constrain the arrays of a compiled program to be whole on every device."""
@@ -64,11 +61,6 @@ def available() -> Devices | None:
 
     They are of the kind of JAX's default device, which may have been chosen.
     """
-    devices = np.asarray(jax.devices(_platform()))
+    chosen = jax.config.jax_default_device  # a device, or the name of a kind
+    devices = np.asarray(jax.devices(getattr(chosen, "platform", chosen)))
     return Devices(Mesh(devices, (_AXIS,))) if len(devices) > 1 else None
-
-
-def _platform() -> str | None:
-    """Return the kind of the chosen device, or None for the one that JAX prefers."""
-    chosen = jax.config.jax_default_device
-    return getattr(chosen, "platform", chosen)

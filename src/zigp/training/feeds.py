@@ -1,6 +1,8 @@
-"""The data of each step: from memory, or from a stream of blocks of one size."""
+"""The data of each step: from memory or from a stream of blocks, whole or in minibatches.
 
-from __future__ import annotations
+A minibatch is a number of places along the longest axis of the inputs: rows, or slabs of a lattice.
+Every pass visits all places in a new order.
+"""
 
 import hashlib
 from collections.abc import Callable, Generator
@@ -8,13 +10,14 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import Array
 
 from zigp.gp.batch import Batch, Lattice
 from zigp.training.devices import Devices
-from zigp.training.minibatches import filled_up, longest, whole_batches
 
 
 class Resident:
@@ -26,15 +29,14 @@ class Resident:
 
     def __init__(self, data: Batch, batch_size: int | None, devices: Devices | None = None):
         parts = 1 if devices is None else devices.count
-        data = jax.tree.map(jnp.asarray, data)
-        self.rows = max(float(jnp.count_nonzero(data.weight)), 1.0)
-        self.along, self.batch_size = longest(data.at), None
+        self.rows = max(float(np.count_nonzero(data.weight)), 1.0)
+        self.along, self.batch_size = data.longest, None
         if batch_size is None or _has_all(data, batch_size):
             data = filled_up(data, parts)
         else:
             data, self.batch_size = whole_batches(data, batch_size, parts)
         self.places = data.at.shape[self.along] // parts
-        self._data = data if devices is None else devices.divide(data)
+        self._data = placed(data, devices)
 
     def block(self, step: int) -> tuple[Batch, int | None]:
         """Return the data in memory at a step, and the number of steps for which they stay."""
@@ -43,6 +45,9 @@ class Resident:
     def digest(self) -> str:
         """Return a number that identifies the data."""
         return digest_of(self._data)
+
+    def close(self) -> None:
+        """Leave the data as they are."""
 
 
 def _has_all(data: Batch, batch_size: int) -> bool:
@@ -90,10 +95,10 @@ class Streamed:
     blocks: Callable[[int], Generator[Batch]]
     rows: float
     blocks_per_pass: int
-    places: int  # rows of a block, for one device
-    batch_size: int  # rows of a step, for one device
+    places: int
+    batch_size: int
     name: str
-    contents: str  # a number that identifies as much of the data as is known without a pass
+    contents: str
     devices: Devices | None = None
     along: int = 0
     _number: int = field(default=-1, init=False)
@@ -117,11 +122,7 @@ class Streamed:
             if self._following is None or number != self._number + 1:
                 self.close()
                 self._following = self.blocks(number)
-            data, devices = next(self._following), self.devices
-            self._block = (
-                jax.tree.map(jnp.asarray, data) if devices is None else devices.divide(data)
-            )
-            self._number = number
+            self._block, self._number = placed(next(self._following), self.devices), number
         return self._block, self.steps - step % self.steps
 
     def digest(self) -> str:
@@ -137,3 +138,57 @@ class Streamed:
 
 
 Feed = Resident | Streamed
+
+
+def placed(data: Batch, devices: Devices | None) -> Batch:
+    """Return the data as arrays of JAX, divided among the devices if there are several."""
+    return jax.tree.map(jnp.asarray, data) if devices is None else devices.divide(data)
+
+
+def whole_batches(data: Batch, size: int, parts: int = 1) -> tuple[Batch, int]:
+    """Fill data up to whole minibatches of about `size` cells; return them and places per part."""
+    places = data.at.shape[data.longest]
+    across = prod(data.at.shape) // places
+    size = min(max(round(size / across / parts), 1), -(-places // parts))
+    return filled_up(data, size * parts), size
+
+
+def filled_up(data: Batch, multiple: int) -> Batch:
+    """Add places of weight 0 at the end, so that the number of places is a multiple."""
+    places = data.at.shape[data.longest]
+    missing = -places % multiple
+    return data.part(data.longest, slice(0, places), places + missing) if missing else data
+
+
+def next_order(order: Array | None, key: Array, step: Array, size: int | None) -> Array | None:
+    """Return the order of the places, drawn anew at the start of every pass."""
+    if size is None or order is None:
+        return None
+    batches, places = len(order) // size, len(order)
+
+    def drawn() -> Array:
+        number = jax.random.fold_in(key, step // batches)
+        return jax.random.permutation(number, places).astype(order.dtype)
+
+    return jax.lax.cond(step % batches == 0, drawn, lambda: order)
+
+
+def minibatch(
+    data: Batch, order: Array | None, step: Array, size: int | None, along: int, parts: int = 1
+) -> Batch:
+    """Return the part of the data for a step, its weights times N/B; all of it without an order.
+
+    Data in several parts, one per device, give `size` places of each part.
+    """
+    if size is None or order is None:
+        return data
+    batches = len(order) // size
+    chosen = jax.lax.dynamic_slice(order, ((step % batches) * size,), (size,))
+
+    def take(values: Array, axis: int) -> Array:
+        before, after = values.shape[:axis], values.shape[axis:][1:]
+        split = jnp.reshape(values, (*before, parts, len(order), *after))
+        return jnp.take(split, chosen, axis + 1).reshape(*before, parts * size, *after)
+
+    part = data.along(along, take)
+    return eqx.tree_at(lambda b: b.weight, part, part.weight * batches)

@@ -4,10 +4,8 @@ A chunk whose bound is not finite is repeated from its start with ten times the 
 fails too, training stops at the last good parameters.
 """
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,18 +19,24 @@ from zigp.models.model import Model
 from zigp.runtime.interrupts import StopRequest
 from zigp.training.checkpoints import Checkpoints, fingerprint
 from zigp.training.devices import Devices
-from zigp.training.feeds import Feed, Resident, Streamed
-from zigp.training.minibatches import order_of_pass
-from zigp.training.progress import Fit, InterruptedFitError, Progress
+from zigp.training.feeds import Feed, Resident
+from zigp.training.progress import Fit, InterruptedFitError, Progress, Show
 from zigp.training.settings import TrainingSettings, latents_with_natural_steps, learning_rates
-from zigp.training.steps import Plan, State, advance, first_state
-from zigp.training.watching import chosen, failure, finite, gain, highest, with_more_jitter
+from zigp.training.steps import (
+    Plan,
+    State,
+    advance,
+    chosen,
+    finite,
+    first_state,
+    highest,
+    with_more_jitter,
+)
 
 _SECONDS_AT_ONCE = 1.0  # that a compiled program runs before Ctrl-C is checked
 _FIRST_STEPS = 5  # of a time budget, before the time of a step is known
 _MINIBATCH_RATE = 0.1  # of natural-gradient steps
-
-Show = Callable[[Progress], None]
+_RECORDED = ("failures", "retried", "done", "elapsed")
 
 
 def train(
@@ -68,13 +72,17 @@ def train_restarts(
 class _Log:
     """The history of every restart."""
 
-    alive: np.ndarray
-    failures: list[str]
-    retried: list[list[int]]
     bounds: list[np.ndarray]  # [restarts, steps], by chunk
     clock: list[np.ndarray]
+    failures: list[str]  # empty while a restart continues
+    retried: list[list[int]]
     done: int = 0
     elapsed: float = 0.0
+
+    @property
+    def alive(self) -> np.ndarray:
+        """The restarts that have not failed."""
+        return np.array([not failure for failure in self.failures])
 
 
 class Training:
@@ -97,11 +105,9 @@ class Training:
         rate = 1.0 if feed.batch_size is None else _MINIBATCH_RATE
         self.rates = (learning_rates(model, settings), jnp.asarray(rate))
         self.key = jax.random.key(settings.seed)
-        count = len(models)
-        self.state = first_state(model, self.plan, settings.chunk, count, feed.places)
-        self.log = _Log(np.ones(count, bool), [""] * count, [[] for _ in models], [], [])
-        self.compiled = False
-        self.pace: float | None = None  # seconds per step
+        self.state = first_state(model, self.plan, settings.chunk, len(models), feed.places)
+        self.log = _Log([], [], ["" for _ in models], [[] for _ in models])
+        self.pace = np.inf  # seconds per step
         if checkpoints is not None:
             # A fit may continue with other reasons to stop.
             same = replace(settings, max_seconds=None, tol=0.0, patience=1)
@@ -120,52 +126,52 @@ class Training:
                         self._save(self.checkpoints)
                     except OSError as error:  # the model is returned all the same
                         reason += f"; {self.checkpoints.not_written(error)}"
-                    advice = self.checkpoints.how_to_resume()
+                    if self.checkpoints.paths():
+                        advice = (
+                            "Fit again with resume=True to go on from what is kept in "
+                            f"{self.checkpoints.folder}."
+                        )
                 raise InterruptedFitError(reason, self._fits(reason, shift), advice) from stop
             finally:
-                if isinstance(self.feed, Streamed):
-                    self.feed.close()
+                self.feed.close()
 
     def _to_the_end(self, show: Show | None, shift: float) -> str:
         """Train chunk after chunk, and return the reason for the end."""
         start = time.perf_counter() - self.log.elapsed
-        ended = self._settled()  # a checkpoint can be that of a fit that has settled
-        while not ended and self.log.done < self.settings.steps and self.log.alive.any():
+        while not (ended := self._reason_to_end()):  # a checkpoint can be that of a finished fit
             self.next_chunk(self._steps_in_chunk(), start)
             if show is not None and self.log.alive.any():
                 show(self._progress(shift))
             if self.checkpoints is not None and self.checkpoints.due():
                 self._save(self.checkpoints)
-            ended = self._settled() or self._out_of_time()
         if self.checkpoints is not None:
             with suppress(OSError):  # the model is returned all the same
                 self._save(self.checkpoints)
-        return ended or f"all {self.settings.steps} steps done"
+        return ended
 
     # -- one chunk ------------------------------------------------------------------------------
 
     def next_chunk(self, count: int, start: float) -> None:
         """Advance by a chunk, if need be at the second attempt."""
-        log, done = self.log, self.log.done
+        log, done, alive = self.log, self.log.done, self.log.alive
         failures, retried = [*log.failures], [[*steps] for steps in log.retried]
         after = self._chunk(self.state, done, count)
         good = finite(after, count)
-        if not good[log.alive].all():
+        if not good[alive].all():
             again = with_more_jitter(self.state, ~good)
             after = chosen(good, after, self._chunk(again, done, count))
-            for i in np.flatnonzero(~good & log.alive).tolist():
+            for i in np.flatnonzero(~good & alive).tolist():
                 retried[i].append(done)
             good = finite(after, count)
-        for i in np.flatnonzero(~good & log.alive).tolist():
-            failures[i] = failure(done, np.asarray(after.bounds[i, :count]), self.settings)
-        alive = log.alive & good
-        state = chosen(alive, after, self.state)
-        path = np.where(alive[:, None], np.asarray(after.bounds[:, :count], float), np.nan)
+        bounds = np.asarray(after.bounds[:, :count], float)
+        for i in np.flatnonzero(~good & alive).tolist():
+            failures[i] = self._failure(bounds[i])
+        good &= alive
+        state = chosen(good, after, self.state)
+        path = np.where(good[:, None], bounds, np.nan)
         now = self._agreed(time.perf_counter() - start)
         clock = np.linspace(log.elapsed, now, count, endpoint=False)
-        moved = _Log(
-            alive, failures, retried, [*log.bounds, path], [*log.clock, clock], done + count, now
-        )
+        moved = _Log([*log.bounds, path], [*log.clock, clock], failures, retried, done + count, now)
         # In one statement: an interrupt finds both as before the chunk or both as after it.
         self.log, self.state = moved, state
 
@@ -175,17 +181,26 @@ class Training:
         end, steps = begin + count, jnp.asarray(self.settings.steps)
         at = begin
         while at < end:
-            some = 1 if self.pace is None else int(_SECONDS_AT_ONCE / self.pace)
-            some = min(max(some, 1), end - at)
+            some = min(max(int(_SECONDS_AT_ONCE / self.pace), 1), end - at)
             start = time.perf_counter()
             first, last, many = (jnp.asarray(step) for step in (begin, end, some))
             state = advance(state, data, *self.rates, self.key, first, last, many, steps, self.plan)
             jax.block_until_ready(state.step)
-            if self.compiled:
-                self.pace = self._agreed(time.perf_counter() - start) / some
-            self.compiled = True
+            # Compilation counts too, so that the first steps are taken to be slow.
+            self.pace = self._agreed(time.perf_counter() - start) / some
             at += some
         return state
+
+    def _failure(self, bounds: np.ndarray) -> str:
+        """Return why training failed at the bounds of a chunk, and what to do about it."""
+        done, bad = self.log.done, np.flatnonzero(~np.isfinite(bounds))
+        step = done + int(bad[0] if bad.size else len(bounds))
+        return (
+            f"The bound stopped being finite at step {step} of {self.settings.steps}, also with "
+            f"ten times the jitter; the parameters of step {done} are kept. Try a smaller "
+            "learning_rate, look for outliers in y and for columns of X in extreme units, and use "
+            "dtype='float64'."
+        )
 
     def _steps_in_chunk(self) -> int:
         settings, done = self.settings, self.log.done
@@ -204,23 +219,30 @@ class Training:
 
     # -- the end --------------------------------------------------------------------------------
 
-    def _settled(self) -> str | None:
-        """Return why training ends, if the bound has stopped rising."""
+    def _reason_to_end(self) -> str:
+        """Return why training ends, or nothing while it continues."""
         settings, log = self.settings, self.log
         if not log.alive.any():
-            return None
-        recent = log.bounds[-2 * settings.patience :]
-        change = gain([path[log.alive] for path in recent], settings.patience)
-        if abs(change) / self.feed.rows < settings.tol:
+            return "every restart failed"
+        if abs(self._gain()) / self.feed.rows < settings.tol:
             return f"the bound settled to within {settings.tol:g} per row (step {log.done})"
-        return None
+        # A resumed fit whose time was spent before takes some steps all the same.
+        budget = settings.max_seconds if self.pace < np.inf else None
+        if budget is not None and log.elapsed >= budget:
+            return f"the time budget of {budget:g} s was spent (step {log.done})"
+        return f"all {settings.steps} steps done" if log.done >= settings.steps else ""
 
-    def _out_of_time(self) -> str | None:
-        """Return why training ends, if its time is over."""
-        budget, log = self.settings.max_seconds, self.log
-        if budget is None or log.elapsed < budget or not log.alive.any():
-            return None
-        return f"the time budget of {budget:g} s was spent (step {log.done})"
+    def _gain(self) -> float:
+        """Return the rise of the bound between the last chunks and the same number before them.
+
+        With several restarts it is that of the one that changed most.
+        """
+        patience, alive = self.settings.patience, self.log.alive
+        recent = [path[alive].mean(axis=1) for path in self.log.bounds[-2 * patience :]]
+        if len(recent) < 2 * patience:
+            return np.inf
+        gains = np.mean(recent[patience:], axis=0) - np.mean(recent[:patience], axis=0)
+        return float(gains[np.argmax(np.abs(gains))])
 
     def _progress(self, shift: float) -> Progress:
         log, settings = self.log, self.settings
@@ -246,44 +268,22 @@ class Training:
     # -- checkpoints ----------------------------------------------------------------------------
 
     def _save(self, checkpoints: Checkpoints) -> None:
-        log, state = self.log, self.state
+        log = self.log
         if not log.alive.any():  # there is nothing to continue
             return
-        record: dict[str, Any] = {
-            "fingerprint": self.mark,
-            "done": log.done,
-            "elapsed": log.elapsed,
-            "alive": log.alive.tolist(),
-            "failures": log.failures,
-            "retried": log.retried,
-            "chunks": [chunk.shape[1] for chunk in log.bounds],
-        }
-        history = (np.concatenate(log.bounds, axis=1), np.concatenate(log.clock))
-        kept = (state.model, state.adam, state.reached, state.summit)
-        checkpoints.save(log.done, (*kept, *history), record)
+        record = {name: getattr(log, name) for name in _RECORDED}
+        record |= {"fingerprint": self.mark, "chunks": [len(chunk) for chunk in log.clock]}
+        history = np.concatenate(log.bounds, axis=1), np.concatenate(log.clock)
+        checkpoints.save(log.done, (self.state, *history), record)
 
     def _restore(self, checkpoints: Checkpoints) -> None:
-        state = self.state
-        like = (state.model, state.adam, state.reached, state.summit, 0.0, 0.0)
-        if (checkpoint := checkpoints.restore(like, self.mark)) is not None:
-            (*kept, bounds, clock), record = checkpoint
+        checkpoint = checkpoints.restore((self.state, 0.0, 0.0), self.mark)
+        if checkpoint is not None:
+            (state, bounds, clock), record = checkpoint
             cuts = np.cumsum(record["chunks"])[:-1]
-            self.log = log = _Log(
-                np.asarray(record["alive"], bool),
-                record["failures"],
-                record["retried"],
-                np.split(bounds, cuts, axis=1),
-                np.split(clock, cuts),
-                int(record["done"]),
-                float(record["elapsed"]),
-            )
-            order, size = state.order, self.feed.batch_size
-            if order is not None and size is not None:
-                number = jnp.asarray(log.done // (self.feed.places // size))
-                order = order_of_pass(self.key, number, len(order)).astype(order.dtype)
-            model, adam, reached, summit = jax.tree.map(jnp.asarray, kept)
-            done = jnp.asarray(log.done)
-            self.state = State(model, adam, done, state.bounds, reached, order, summit)
+            history: tuple[Any, Any] = np.split(bounds, cuts, axis=1), np.split(clock, cuts)
+            self.log = _Log(*history, **{name: record[name] for name in _RECORDED})
+            self.state = jax.tree.map(jnp.asarray, state)
         if self._agreed(self.log.done) != -self._agreed(-self.log.done):
             raise ValueError(
                 f"The processes see different checkpoints in {checkpoints.folder}: this one "

@@ -10,8 +10,6 @@ the likelihood: the slopes after the last step give their gradient without anoth
 data.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -70,7 +68,8 @@ def _stepped(
     The slopes there are returned if the last step was judged by the bound after it.
     """
     names = joint.names
-    linear = model.likelihood.linear and len(names) == 1 and names[0] in model.signal.linear
+    alone = len(names) == 1 and model.mixing is None
+    linear = model.likelihood.linear and alone and names[0] in model.signal.linear
     rate = jnp.asarray(rate if linear else rate * _DAMPING, marginals[names[0]].mean.dtype)
     places, shape = _turns(model, joint)
     projection = {name: projections[name] for name in names}

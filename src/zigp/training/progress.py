@@ -1,7 +1,5 @@
 """Training progress and results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -71,7 +69,7 @@ def progress_bar(title: str) -> Iterator[Show]:
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield _while_possible(_lines(title, console.file.write))
+        yield _lines(title, console.file.write)
         return
     columns = (
         TextColumn("{task.description}"),
@@ -86,32 +84,18 @@ def progress_bar(title: str) -> Iterator[Show]:
         state = f"{progress.kind} {progress.bound:,.1f}"
         if not np.isnan(progress.gain):
             state += f" ({progress.gain:+,.1f})"
-        left = f"{progress.seconds_left:.0f} s left"
+        state += f"  {progress.seconds_left:.0f} s left"
         done, of = progress.step, progress.steps
-        bar.update(task, completed=done, total=of, state=f"{state}  {left}", refresh=True)
+        with suppress(OSError):
+            bar.update(task, completed=done, total=of, state=state, refresh=True)
 
     with suppress(OSError):
         bar.start()
     try:
-        yield _while_possible(show)
+        yield show
     finally:
         with suppress(OSError):
             bar.stop()
-
-
-def _while_possible(show: Show) -> Show:
-    """Stop showing after the first error; rich would keep all text and try to write it again."""
-    broken = False
-
-    def guarded(progress: Progress) -> None:
-        nonlocal broken
-        if not broken:
-            try:
-                show(progress)
-            except OSError:
-                broken = True
-
-    return guarded
 
 
 def _lines(title: str, write: Callable[[str], object]) -> Show:
@@ -120,13 +104,13 @@ def _lines(title: str, write: Callable[[str], object]) -> Show:
 
     def show(progress: Progress) -> None:
         nonlocal shown
-        if progress.step * _LINES < progress.steps * (shown + 1):
-            return
-        shown = progress.step * _LINES // progress.steps
-        write(
-            f"{title}: step {progress.step}/{progress.steps}, {progress.kind} "
-            f"{progress.bound:,.1f}, "
-            f"{progress.seconds:.0f} s, {progress.seconds_left:.0f} s left\n"
-        )
+        if (line := progress.step * _LINES // progress.steps) > shown:
+            shown = line
+            with suppress(OSError):
+                write(
+                    f"{title}: step {progress.step}/{progress.steps}, "
+                    f"{progress.kind} {progress.bound:,.1f}, {progress.seconds:.0f} s, "
+                    f"{progress.seconds_left:.0f} s left\n"
+                )
 
     return show

@@ -1,7 +1,5 @@
 """Settings of training, and the parameters that each of them governs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -142,25 +140,22 @@ def learned(model: Model, natural: tuple[str, ...] = ()) -> Model:
     """Return the arrays that Adam learns: all but the q of latents with natural-gradient steps."""
 
     def keep(path: tuple[Any, ...], leaf: Any) -> Any:
-        keys = _keys(path)
-        own = keys[0] == "couplings" or keys[2:3] in (["q_mean"], ["q_cov"])
-        stepped = own and keys[1] in natural
+        stepped = _group_and_names(path)[1] & {f"{name}.q" for name in natural}
         return leaf if eqx.is_inexact_array(leaf) and not stepped else None
 
     return jax.tree_util.tree_map_with_path(keep, model)
 
 
-def _keys(path: tuple[Any, ...]) -> list[str]:
-    return [str(getattr(entry, "name", getattr(entry, "key", ""))) for entry in path]
-
-
 def _group_and_names(path: tuple[Any, ...]) -> tuple[str | None, set[str]]:
     """Return the group of a parameter, if it is one, and the names that fix it."""
-    keys = _keys(path)
+    keys = [str(getattr(entry, "name", getattr(entry, "key", ""))) for entry in path]
     if keys[0] == "likelihood":
         return (None, set()) if keys[-1] == "floor" else ("noise", {"noise"})
     if keys[0] == "couplings":
         return "variational", {"q", f"{keys[1]}.q"}
+    if keys[0] == "mixing":
+        means = {"f_mean": "f.prior_mean", "g_mean": "g.prior_mean"}
+        return "kernel", {"prior_mean", means[keys[1]]} if keys[1] in means else {"coupling"}
     if keys[2] not in _FIELDS:  # the jitter is not a parameter
         return None, set()
     group, name = _FIELDS[keys[2]]
@@ -196,8 +191,12 @@ def learning_rates(model: Model, settings: TrainingSettings) -> Model:
 
     def rate(path: tuple[Any, ...], leaf: Array) -> Array:
         group, names = _group_and_names(path)
-        free = group is not None and not names & set(settings.fixed)
-        return jnp.asarray(rates[group] if free and group else 0.0, leaf.dtype)
+        if group is None or names & set(settings.fixed):
+            return jnp.zeros((), leaf.dtype)
+        of_latent = path[0].name == "latents"
+        if model.mixing is not None and of_latent and "prior_mean" in names:  # it has its own
+            return jnp.zeros((), leaf.dtype)
+        return jnp.asarray(rates[group], leaf.dtype)
 
     chosen = learned(model, latents_with_natural_steps(model, settings))
     return jax.tree_util.tree_map_with_path(rate, chosen)

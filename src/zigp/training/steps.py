@@ -1,4 +1,4 @@
-"""The compiled part of training: a number of steps on data in memory.
+"""The compiled part of training: a number of steps on data in memory, and the states in between.
 
 Learning rates, step counts and the number of rows are arguments of the compiled program, so fits of
 the same shapes share one compilation.
@@ -22,7 +22,7 @@ from zigp.gp.projection import Projection
 from zigp.models.model import Model
 from zigp.models.objective import objective, objective_and_gradient
 from zigp.training.devices import Devices
-from zigp.training.minibatches import minibatch, next_order
+from zigp.training.feeds import minibatch, next_order
 from zigp.training.natural import natural_sweep
 from zigp.training.settings import Schedule, learned
 
@@ -205,3 +205,56 @@ def scheduled(schedule: Schedule, done: Array) -> Array | float:
     if callable(schedule):
         return schedule(done)
     return 0.01 + 0.495 * (1.0 + jnp.cos(np.pi * done)) if schedule == "cosine" else 1.0
+
+
+def finite(state: State, count: int) -> np.ndarray:
+    """Return for each restart whether its bounds and parameters are finite."""
+    leaves = jax.tree.leaves(learned(state.model))
+    bounds = np.asarray(state.bounds)
+    values = [bounds[:, :count], np.asarray(state.reached), *map(np.asarray, leaves)]
+    finite = [np.isfinite(v).reshape(len(bounds), -1).all(axis=1) for v in values]
+    return np.all(finite, axis=0)
+
+
+def chosen(first: np.ndarray, a: State, b: State) -> State:
+    """Return state a for the restarts marked first, and state b for the others."""
+    if first.all():
+        return a
+
+    def choose(x: Array, y: Array) -> Array:
+        return jnp.where(_along(first, x), x, y)
+
+    stacked = [(s.model, s.adam, s.bounds, s.reached, s.summit) for s in (a, b)]
+    model, adam, bounds, reached, summit = jax.tree.map(choose, *stacked)
+    return State(model, adam, a.step, bounds, reached, a.order, summit)
+
+
+def highest(state: State) -> Model:
+    """Return the best model at the end of a chunk, whose last step can have lowered the bound."""
+    if state.summit is None:
+        return state.model
+    lowered = np.asarray(state.summit.bound) > np.asarray(state.reached)
+    before = eqx.tree_at(lambda s: s.model, state, state.summit.model)
+    return chosen(lowered, before, state).model
+
+
+def with_more_jitter(state: State, where: np.ndarray) -> State:
+    """Raise the jitter of the restarts marked tenfold, and reset their summits."""
+
+    def raised(path: tuple[Any, ...], leaf: Any) -> Any:
+        if getattr(path[-1], "name", None) != "jitter":
+            return leaf
+        return leaf * _along(np.where(where, 10.0, 1.0).astype(leaf.dtype), leaf)
+
+    state = jax.tree_util.tree_map_with_path(raised, state)
+    if state.summit is None:
+        return state
+    # A bound reached with less jitter may be out of reach now: no step would ever be accepted.
+    before = state.summit.bound
+    bound = jnp.where(where, -jnp.inf, before).astype(before.dtype)
+    return eqx.tree_at(lambda s: s.summit.bound, state, bound)
+
+
+def _along(values: np.ndarray, like: Array) -> np.ndarray:
+    """Return a value for each restart, aligned with an array stacked over restarts."""
+    return values.reshape(-1, *(1,) * (like.ndim - 1))

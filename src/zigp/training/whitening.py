@@ -119,7 +119,7 @@ class Whitening(eqx.Module):
         seen = drawn(here, at_zero).through(projections)
 
         def expected(f: Moments) -> Array:
-            whole = here.with_exposure({**seen, name: f}, data.at)
+            whole = here.predictors({**seen, name: f}, data.at)
             return here.likelihood.expected(here.signal, whole, data)
 
         return {name: jax.grad(expected)(seen[name])}

@@ -41,7 +41,9 @@ def test_all_usual_layouts_are_read(text, tmp_path):
 @pytest.mark.parametrize("reader", [read, lambda path: list(read_parts(path, 100))])
 def test_a_file_is_parsed_once(reader, tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr("zigp.data.tables.csv.unpacked", lambda p: opened.append(p) or p.open("rb"))
+    monkeypatch.setattr(
+        "zigp.data.tables.reading.unpacked", lambda p: opened.append(p) or p.open("rb")
+    )
     path = put(tmp_path / "t.csv", "a;b\n" + "1;2\n" * 1000)
     reader(path)
     assert opened == [path]

@@ -133,6 +133,8 @@ def test_files_of_a_folder_must_have_the_same_columns_of_types_that_fit_together
     error = error_of(tmp_path)
     assert "b.parquet and" in error
     assert "a.parquet differ in column 'place': write all files with the same columns." in error
+    with pytest.raises(FileError, match="differ in column 'place'"):
+        open_stream(tmp_path, target="count")
 
 
 # -- tables ---------------------------------------------------------------------------------------

@@ -14,8 +14,7 @@ import pandas as pd
 
 from zigp.data.columns import Column, Table
 from zigp.data.streams.buffers import cut, divided, filled, prefetched, row_counts, shuffled
-from zigp.data.streams.parquet import ParquetSource
-from zigp.data.streams.zarr import ZarrSource
+from zigp.data.streams.sources import ParquetSource, ZarrSource
 from zigp.data.tables.addresses import locate
 from zigp.data.tables.errors import FileError
 
@@ -23,12 +22,6 @@ _BUFFER = 2**28  # bytes of rows that are shuffled together; as many are read ah
 _SLICES = 4  # at least, in a buffer
 # A sample comes from 64 slices: fewer where they are large, more where they are small.
 _SAMPLED_SLICES, _MOST_READ, _READ_PER_SAMPLED = 64, 2**25, 4
-_NETCDF = "is NetCDF, which cannot be streamed: write it as Zarr first, in chunks."
-_CONVERT = {
-    "csv": "is text, which cannot be streamed: write it as Parquet first.",
-    "h5netcdf": _NETCDF,
-    "scipy": _NETCDF,
-}
 
 
 class Block(NamedTuple):
@@ -99,14 +92,17 @@ def open_stream(
     if columns is not None and target in columns:
         raise ValueError(f"{target!r} is the target and cannot be an input as well.")
     place = locate(source)
-    if place.kind in _CONVERT:
-        raise FileError(f"{source} {_CONVERT[place.kind]}")
-    if place.kind == "zarr" and categories:
+    if place.kind == "parquet":
+        opened: ParquetSource | ZarrSource = ParquetSource(place, target, columns, categories)
+    elif place.kind != "zarr":
+        raise FileError(
+            f"{source} is text or NetCDF, which cannot be streamed: write it as Parquet first, or "
+            "a lattice as Zarr in chunks."
+        )
+    elif categories:
         raise FileError(f"{source} is a lattice, which has no levels: leave categories out.")
-    if place.kind == "zarr":
-        opened: ParquetSource | ZarrSource = ZarrSource(place.address, target, columns)
     else:
-        opened = ParquetSource(place, target, columns, categories)
+        opened = ZarrSource(place, target, columns)
     if not opened.names:
         raise FileError(f"{source} has no inputs: there is nothing to learn from.")
     if (rows := int(opened.sizes.sum())) < part[1]:

@@ -23,11 +23,12 @@ _GZIP = b"\x1f\x8b"
 _ZIP = "a zip archive, as spreadsheets are: export the sheet as CSV, or unpack the file inside."
 _PICKLE = "a pickle, which could run code and is not opened: save it as CSV or Parquet."
 # What is never read as data, and what to do. The header of a model follows its length.
-_REFUSED = {b"PK\3\4": _ZIP, b"PK\5\6": _ZIP} | {
-    b"\x80" + version: _PICKLE for version in (b"\2", b"\3", b"\4", b"\5")
+_REFUSED = {
+    **dict.fromkeys((b"PK\3\4", b"PK\5\6"), _ZIP),
+    **dict.fromkeys((b"\x80\2", b"\x80\3", b"\x80\4", b"\x80\5"), _PICKLE),
+    b"\xd0\xcf\x11\xe0": "a spreadsheet: export it as CSV.",
+    b"CDF\5": "NetCDF of the kind CDF-5: convert it with nccopy -k nc4.",
 }
-_REFUSED[b"\xd0\xcf\x11\xe0"] = "a spreadsheet: export it as CSV."
-_REFUSED[b"CDF\5"] = "NetCDF of the kind CDF-5: convert it with nccopy -k nc4."
 _MODEL = b'{"__metadata__"'
 _FAR_BUFFER = 2**22  # bytes at once where every request takes its time
 

@@ -1,25 +1,34 @@
 """Tables as frames, whole or in parts, and lattices as datasets."""
 
+import codecs
+import csv
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
+from itertools import chain, islice
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import h5py  # type: ignore[import-untyped]
 import pandas as pd
 import pyarrow as pa  # type: ignore[import-untyped]
 import xarray as xr
 
-from zigp.data.tables.addresses import Location, locate
-from zigp.data.tables.csv import csv_parts
-from zigp.data.tables.errors import FileError, file_errors
+from zigp.data.tables.addresses import Location, locate, unpacked
+from zigp.data.tables.errors import FileError, check_names, file_errors
 
 LATTICE_KINDS = ("h5netcdf", "scipy", "zarr")
 
-_ROWS = 1 << 16  # of CSV that are parsed at once
+_ROWS = 1 << 16  # of CSV that are parsed at once, or searched for decimal commas
+_FOOTERS_AT_ONCE = 8  # of files that may be far away
+_LONGEST_LINE = 1 << 26  # bytes: a small gzipped file could fill all memory
+_NOT_TEXT = re.compile("[\0\udc80-\udcff]")  # a NUL, or a byte that is not UTF-8
+_TEXT = {pa.string(): pd.StringDtype()}
+_DECIMAL_COMMA = re.compile(r"[+-]?\d*,\d+([eE][+-]?\d+)?")
 _CELL = 8  # bytes of a number, or of a pointer to a text
 _SHARE = 0.5  # of the memory: data are needed again as numbers of another type
 _IN_BLOCKS = ", or read it block by block (zigp fit --stream)"
@@ -38,8 +47,13 @@ def read(path: Path | str, lazy: bool = False) -> pd.DataFrame | xr.Dataset:
     """
     location = locate(path)
     with file_errors("read", path):
+        if location.kind in LATTICE_KINDS and lazy:
+            # Without dask a lazy dataset is at least not read before it is used.
+            return open_lattice(location, {} if find_spec("dask") else None)
         if location.kind in LATTICE_KINDS:
-            return _dataset(location, lazy)
+            _refuse_beyond_memory(location)
+            with open_lattice(location) as dataset:
+                return dataset.load()
         parts, sizes = list[pd.DataFrame](), Counter[Any]()
         for part in _parts(location, None):
             parts.append(part)
@@ -67,30 +81,25 @@ def read_parts(path: Path | str, rows: int) -> Iterator[pd.DataFrame]:
 def _parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
     if location.kind == "parquet":
         return _parquet_parts(location, rows)
-    return csv_parts(Path(location.address), rows or _ROWS)
+    return _csv_parts(Path(location.address), rows or _ROWS)
 
 
-def _dataset(location: Location, lazy: bool) -> xr.Dataset:
-    refuse_beyond_memory(location, lazy=lazy)
-    # Without dask a lazy dataset is at least not read before it is used.
-    chunks: Any = {} if lazy and find_spec("dask") else None
+def open_lattice(location: Location, chunks: Any = None) -> xr.Dataset:
+    """Return a lattice, of which only the axes are read yet; it must be closed."""
+    _refuse_beyond_memory(location, lazy=True)
     how: dict[str, Any] = {"consolidated": False} if location.kind == "zarr" else {}
     dataset = xr.open_dataset(location.address, engine=location.kind, chunks=chunks, **how)
     if not dataset.variables:
         dataset.close()
         raise FileError(f"{location.address} has no variables outside of groups: save them at top.")
-    if lazy:
-        return dataset
-    with dataset:
-        return dataset.load()
+    return dataset
 
 
 def _parquet_parts(location: Location, rows: int | None) -> Iterator[pd.DataFrame]:
     """Yield the files of a table in parts of so many rows; if None, each file as a whole."""
-    schema, count = _common_schema(location)
-    if not count:
-        raise FileError(f"{location.address} has columns but no rows: there is nothing to use.")
+    footers, schema = common_schema(location)
     if rows is None:
+        count = sum(footer.num_rows for footer in footers)
         refuse_large(location.address, dict.fromkeys(schema.names, _CELL * count), _IN_BLOCKS)
     for name in location.files:
         start = 0
@@ -111,10 +120,12 @@ def _parquet_parts(location: Location, rows: int | None) -> Iterator[pd.DataFram
                     yield part
 
 
-def _common_schema(location: Location) -> tuple[Any, int]:
-    """Return the names and types of a table's columns, common to its files, and count its rows."""
-    footers, schemas = zip(*map(location.footer, location.files), strict=True)
-    count = sum(footer.num_rows for footer in footers)
+def common_schema(location: Location) -> tuple[tuple[Any, ...], Any]:
+    """Return the footers of a table's files, and the names and types common to its columns."""
+    with ThreadPoolExecutor(_FOOTERS_AT_ONCE) as pool:
+        footers, schemas = zip(*pool.map(location.footer, location.files), strict=True)
+    if not any(footer.num_rows for footer in footers):
+        raise FileError(f"{location.address} has columns but no rows: there is nothing to use.")
     for name, schema in zip(location.files, schemas, strict=True):
         if differ := sorted({*schema.names} ^ {*schemas[0].names}):
             raise FileError(
@@ -122,11 +133,92 @@ def _common_schema(location: Location) -> tuple[Any, int]:
                 "with the same columns."
             )
     try:
-        return pa.unify_schemas(schemas, promote_options="permissive"), count
+        return footers, pa.unify_schemas(schemas, promote_options="permissive")
     except pa.ArrowTypeError as error:
         raise FileError(
             f"{location.address}: {error}. Write all files with the same types."
         ) from error
+
+
+# ---------------------------------------------------------------------------------------------
+# CSV, parsed once
+
+
+def _csv_parts(path: Path, rows: int) -> Iterator[pd.DataFrame]:
+    """Yield a CSV file as frames of text of at most so many rows, every field as it stands.
+
+    The index holds the lines on which rows begin. `attrs` name the file and the sign of decimals,
+    which is a comma if some of the first rows have one and fields end in semicolons.
+    """
+    with file_errors("read", path), unpacked(path) as file:
+        lines = _lines(path, file)
+        numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+        first, header = next(numbered, (1, ""))
+        outside = re.sub(r'"[^"]*("|$)', "", header)
+        delimiter = max(",;\t", key=outside.count)
+        records = _records(path, delimiter, chain([header], lines), first)
+        if not (head := list(islice(records, 1))):
+            raise FileError(f"{path} is empty: it needs a line of column names, and rows.")
+        line, *fields = head[0]
+        names = [name.strip() for name in fields]
+        check_names(f"{path}, line {line}", names)
+        head = list(islice(records, _ROWS if delimiter == ";" else 1))
+        if not head:
+            raise FileError(f"{path} has a header but no rows: there is nothing to use.")
+        texts = chain.from_iterable(fields for _, *fields in head)
+        is_comma = delimiter == ";" and any(map(_DECIMAL_COMMA.fullmatch, texts))
+        records, width = chain(head, records), 1 + len(names)
+        while cells := list(chain.from_iterable(islice(records, rows))):
+            begin, *columns = (pa.array(cells[i::width]) for i in range(width))
+            frame = pa.table(columns, names).to_pandas(types_mapper=_TEXT.get)
+            frame.index = pd.Index(begin)
+            frame.attrs.update(file=str(path), decimal="," if is_comma else ".")
+            yield frame
+
+
+def _records(path: Path, delimiter: str, lines: Iterator[str], line: int) -> Iterator[list[Any]]:
+    """Yield rows of one width, behind the line that each begins on; skip blank lines."""
+    before, width = line - 1, 0
+    reader = csv.reader(lines, delimiter=delimiter, skipinitialspace=True, strict=True)
+    try:
+        for fields in reader:
+            if fields and (width == 1 or fields != [""]):
+                width = width or len(fields)
+                if len(fields) != width:
+                    raise FileError(
+                        f"{path}, line {line}: {len(fields)} fields where the header has {width}. "
+                        f"Mend the line, or quote text that has a {delimiter!r} in it."
+                    )
+                yield [line, *fields]
+            line = before + reader.line_num + 1
+    except csv.Error as error:
+        what = (
+            f"a field has more than {csv.field_size_limit():,} characters, which no number, time "
+            "or level has. Leave its column out, or look for a quote that is not closed."
+            if "field limit" in str(error)
+            else "a quote is not closed, or text follows it, or lines end in a lone carriage "
+            "return. Mend the line, or export the file again."
+        )
+        raise FileError(f"{path}, line {line}: {what}") from None
+
+
+def _lines(path: Path, file: IO[bytes]) -> Iterator[str]:
+    """Yield the lines of a text in UTF-8, or raise an error that names the wrong byte."""
+    for number, raw in enumerate(iter(lambda: file.readline(_LONGEST_LINE + 1), b""), 1):
+        if len(raw) > _LONGEST_LINE:
+            raise FileError(
+                f"{path}, line {number} has more than {_LONGEST_LINE:,} bytes, which no row of a "
+                "table has. Export the file again as CSV."
+            )
+        raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+        line = raw.decode(errors="surrogateescape")
+        if wrong := _NOT_TEXT.search(line):
+            at = len(line[: wrong.start()].encode())
+            raise FileError(
+                f"{path}, line {number}, byte {at + 1}: 0x{raw[at]:02x} is not text in UTF-8. Save "
+                "the file as UTF-8, not as UTF-16 or Latin-1."
+            )
+        yield line
 
 
 # ---------------------------------------------------------------------------------------------
@@ -145,7 +237,7 @@ def refuse_large(address: str, sizes: Mapping[str, int], advice: str = "") -> No
         )
 
 
-def refuse_beyond_memory(location: Location, *, lazy: bool = False) -> None:
+def _refuse_beyond_memory(location: Location, *, lazy: bool = False) -> None:
     """Raise an error if a lattice does not fit into memory; of a lazy one, its axes."""
     sizes = {
         name: prod(shape) * width

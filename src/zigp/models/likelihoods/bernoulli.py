@@ -1,7 +1,5 @@
 """Labels."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import jax

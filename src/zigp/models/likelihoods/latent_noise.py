@@ -50,7 +50,7 @@ class LatentNoise(Gaussian):
         observed = jnp.asarray(batch.weight > 0, weights.mean.dtype)
         y = jnp.where(batch.weight > 0, batch.y, 0.0)
         noise = self._along(y)
-        s = _along_inputs(self.local()["e"], latents.mean)
+        s = self.local()["e"].reshape(-1, *(1,) * (latents.mean.ndim - 1))
         precision, b = _precision(Moments(latents.mean, s), weights, noise, y, observed)
         root = jnp.linalg.cholesky(precision)
         solved = jax.scipy.linalg.solve_triangular(root, b[..., None], lower=True)[..., 0]
@@ -107,8 +107,3 @@ def _precision(
     diagonal = jnp.moveaxis(diagonal, 0, -1)
     b = prior.mean / prior.var + jnp.einsum("qp...,p...->q...", weights.mean, gain * y)
     return outer + diagonal[..., None] * jnp.eye(diagonal.shape[-1]), jnp.moveaxis(b, 0, -1)
-
-
-def _along_inputs(values: Array, like: Array) -> Array:
-    """Return one value for each q, aligned with [q, inputs]."""
-    return values.reshape(-1, *(1,) * (like.ndim - 1))
