@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import equinox as eqx
@@ -33,6 +34,7 @@ CHUNK = 25  # transitions in one call of the compiled program
 _TARGET = 0.8  # acceptance
 _DEEPEST = 10  # doublings of a trajectory
 _FIRST_STEP = 0.3
+_FEWEST_WARMUP = 100  # transitions in which the map is estimated
 _FEWEST = 8  # draws of a chain that tell something of its agreement with others
 _TEAMS = 2  # of chains, each with a thread of its own
 _FIRST_SD = 0.2  # of hyperparameters, around the variational fit
@@ -159,11 +161,10 @@ def sample(
         return states, [np.concatenate(parts) for parts in zip(*blocks, strict=True)]
 
     with ThreadPoolExecutor(_TEAMS) as pool:
-        for part in _WINDOWS:
+        for part in _WINDOWS if warmup >= _FEWEST_WARMUP else ():
             states, kept = advanced(states, round(part * warmup), adapt=True)
-            if kept:
-                old, to_q = to_q, _estimated(kept[0].reshape(-1, len(first)), to_q)
-                states = [_continued(whitening, data, names, old, to_q, one) for one in states]
+            old, to_q = to_q, _estimated(kept[0].reshape(-1, len(first)), to_q)
+            states = [_continued(whitening, data, names, old, to_q, one) for one in states]
         states, _ = advanced(states, warmup, adapt=True)
         states, kept = advanced([one.settled() for one in states], total, adapt=False)
     positions, divergent, acceptance, gradients = (part.swapaxes(0, 1) for part in kept)
@@ -182,12 +183,18 @@ def _agreement(values: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str,
     """Return R-hat and effective sample sizes; NaN for chains that are too short to tell."""
     from blackjax.diagnostics import effective_sample_size, rhat
 
+    shapes = {name: value.shape[2:] for name, value in values.items()}
     if next(iter(values.values())).shape[1] < _FEWEST:
-        unknown = {name: np.full(value.shape[2:], np.nan) for name, value in values.items()}
+        unknown = {name: np.full(shape, np.nan) for name, shape in shapes.items()}
         return unknown, unknown
-    agreement = {name: np.asarray(rhat(value)) for name, value in values.items()}
-    sizes = {name: np.asarray(effective_sample_size(value)) for name, value in values.items()}
-    return agreement, sizes
+    ends = np.cumsum([prod(shape) for shape in shapes.values()])[:-1]
+    whole = np.concatenate([v.reshape(*v.shape[:2], -1) for v in values.values()], axis=2)
+    found = []
+    for measure in (rhat, effective_sample_size):
+        parts = np.split(np.asarray(jax.jit(measure)(whole)), ends)
+        pairs = zip(shapes.items(), parts, strict=True)
+        found.append({name: part.reshape(shape) for (name, shape), part in pairs})
+    return found[0], found[1]
 
 
 def _flat(model: Model, names: tuple[str, ...]) -> tuple[Array, Callable[[Array], Any]]:
@@ -237,7 +244,9 @@ def _begun(
 
     density = _density(whitening, data, names, to_q)
     hmc = jax.vmap(lambda z: nuts.init(z, density))(z)
-    return _State(hmc, _averaging()[0](step), step, jnp.asarray(0))
+    state = _State(hmc, _averaging()[0](step), step, jnp.asarray(0))
+    # Types as after a transition, so that one program serves both.
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf, jnp.result_type(leaf)), state)
 
 
 def _continued(
@@ -313,8 +322,6 @@ def _first_root(model: Model, names: tuple[str, ...]) -> Array:
 def _estimated(positions: np.ndarray, before: _Map) -> _Map:
     """Return the map that makes these positions standard normal, as far as they tell."""
     n, root = len(positions), np.asarray(before.root)
-    if n < _FEWEST:
-        return before
     share = n / (n + _SHRINKAGE)
     covariance = share * np.cov(positions.T) + (1.0 - share) * root @ root.T
     found = positions.mean(axis=0), np.linalg.cholesky(covariance)
