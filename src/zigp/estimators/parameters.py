@@ -208,8 +208,7 @@ class GPSettings(BaseEstimator):
         "Posterior distribution of the inducing values. 'full' is a Gaussian with any covariance, "
         "for up to 2,000 inducing points, or for a lattice with one at every coordinate of a "
         "column with a 'matern12' or 'matern32' kernel, such as time. 'diagonal' has independent "
-        "values in a whitened space. 'auto' is 'full' for up to 400 inducing points. 'mcmc' "
-        "samples inducing values and hyperparameters after that fit.",
+        "values in a whitened space. 'auto' is 'full' for up to 400 points. 'mcmc' samples.",
         default="auto",
         choices=("auto", "diagonal", "full", "mcmc"),
         option=Option(
